@@ -42,7 +42,7 @@ batch_size: 16
 deterministic: true
 log_every: 1
 eval_every: 20
-eval_batches: 2
+eval_windows: 32
 checkpoint_every: 5
 keep_checkpoints: 100
 sample_tokens: 40
@@ -143,7 +143,7 @@ def check_memory(shape, batch_size, device):
         device=str(device),
         max_steps=4,
         eval_every=2,
-        eval_batches=2,
+        eval_windows=2 * batch_size,
         sample_tokens=0,
     )
     fast, _ = choose_fast_path(dataclasses.replace(config, max_steps=10**6), device)

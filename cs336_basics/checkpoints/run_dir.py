@@ -17,9 +17,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cs336_basics._support.errors import Argument, InputError, OutputExistsError
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
@@ -33,6 +33,36 @@ def thinned(items: Sequence[Item], most: int) -> list[Item]:
     """Return at most `most` (at least 2) evenly spaced items, always including the last."""
     step = max(1, math.ceil((len(items) - 1) / (most - 1)))
     return [*items[:-1:step], *items[-1:]]
+
+
+def subset_key(key: str) -> str:
+    """Return the name of a validation metric on the windows of every evaluation.
+
+    Only the last row of a run has it. The metric itself then covers all windows.
+    """
+    return f"{key}_subset"
+
+
+def comparable(row: Mapping[str, Any], key: str) -> float:
+    """Return a metric of a row. Validation metrics are for the same windows in all rows."""
+    value: float = row.get(subset_key(key), row[key])
+    return value
+
+
+class BestLoss(NamedTuple):
+    """The lowest validation loss of a run so far."""
+
+    loss: float = math.inf
+    step: int = 0
+    """Step of the evaluation with this loss, or 0 if there was none."""
+    num_worse: int = 0
+    """Number of evaluations since then."""
+
+    def after(self, loss: float, step: int) -> BestLoss:
+        """Return the lowest loss after another evaluation."""
+        if loss < self.loss:
+            return BestLoss(loss, step)
+        return self._replace(num_worse=self.num_worse + 1)
 
 
 class RunDirectory:
@@ -172,14 +202,48 @@ class RunDirectory:
             if step not in kept:
                 remove(self.checkpoint(step))
 
-    def best(self, last: int | None = None) -> tuple[float, int]:
-        """Return the lowest validation loss up to the step `last` and its step, or (inf, 0)."""
-        rows = (
-            row
-            for row in self.read_metrics()
-            if "val_loss" in row and (last is None or row["step"] <= last)
-        )
-        return min(((row["val_loss"], row["step"]) for row in rows), default=(math.inf, 0))
+    def best(self, last: int | None = None) -> BestLoss:
+        """Return the lowest validation loss, up to the step `last` if given."""
+        best = BestLoss()
+        for row in self.read_metrics():
+            if "val_loss" in row and (last is None or row["step"] <= last):
+                best = best.after(comparable(row, "val_loss"), row["step"])
+        return best
+
+    def find_checkpoint(self, which: str | os.PathLike[str] | int = "last") -> Path:
+        """Return the path of a checkpoint.
+
+        Args:
+            which: "last" for the newest, "best" for the one with the lowest validation loss, a
+                step, or a path, which may start with `~`.
+
+        Raises:
+            FileNotFoundError: If the run has no checkpoint yet.
+            ValueError: If there is no checkpoint of this step, or of the best evaluation.
+        """
+        name = os.fspath(which) if isinstance(which, os.PathLike) else str(which)
+        is_step = name.isascii() and name.isdigit()
+        if not (is_step or name in ("last", "best")):
+            return Path(os.path.expanduser(name))
+        saved = self.steps_saved()
+        if not saved:
+            raise FileNotFoundError(f"{self.checkpoints}: no checkpoint yet")
+        steps = {"last": saved[-1], "best": self.best().step if name == "best" else 0}
+        step = steps[name] if name in steps else int(name)
+        if step not in saved:
+            at = f"best (step {step})" if name == "best" else f"step {step}"
+            raise InputError(
+                f"must be a checkpoint in {self.checkpoints}, got {at}"
+                if step
+                else "cannot be best, because the run has not been evaluated yet",
+                argument="checkpoint",
+                remedy=(
+                    "pass ",
+                    Argument("checkpoint", "last"),
+                    f", or one of these steps: {', '.join(map(str, saved))}",
+                ),
+            )
+        return self.checkpoint(step)
 
     def lock(self) -> None:
         """Lock the run against other processes until `unlock` is called or this process ends.
@@ -278,11 +342,18 @@ class RunDirectory:
             for row in _read_lines(self.metrics)
         ]
 
-    def truncate_metrics(self, step: int, *, keep_evaluation: bool = True) -> None:
+    def truncate_metrics(
+        self, step: int, *, keep_evaluation: bool = True, is_last: bool = True
+    ) -> None:
         """Remove the rows after `step`, because a run that resumes at `step` writes them again.
 
-        Without `keep_evaluation`, also remove the evaluation at `step`, because the run resumes
-        with other weights.
+        Args:
+            step: Step after which the run resumes.
+            keep_evaluation: Whether to keep the evaluation at `step`. It is removed if the run
+                resumes with other weights.
+            is_last: Whether `step` is the last step of the run. If not, an evaluation of all
+                windows becomes one of the windows of every evaluation, as if the run had always
+                been longer.
         """
         for file in (self.metrics, self.timings):
             rows = [
@@ -291,6 +362,11 @@ class RunDirectory:
                 if row["step"] < step
                 or (row["step"] == step and (keep_evaluation or "val_loss" not in row))
             ]
+            if not is_last:
+                rows = [
+                    {k: comparable(row, k) for k in row if not k.endswith(subset_key(""))}
+                    for row in rows
+                ]
             with atomic_writer(file, "w") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
 

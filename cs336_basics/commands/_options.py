@@ -28,6 +28,7 @@ from cs336_basics._support.validation import (
     build,
     fields_of,
     kinds_of,
+    new_name,
     one_of,
     option,
 )
@@ -72,6 +73,12 @@ ERRORS = option(
 )
 NUM_WORKERS = option(
     "number of threads or processes (default: all cores)", None, rare=True, ge=1, le=MOST_THREADS
+)
+CHECKPOINT = option(
+    "checkpoint of the run to load: last, best (lowest validation loss), a step, or a path "
+    "(default: last)",
+    None,
+    metavar="CHECKPOINT",
 )
 DEVICE = option("device: cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
 
@@ -125,11 +132,10 @@ TOKENIZERS_HELP = (
 
 
 @dataclass(kw_only=True)
-class CorporaOptions(Checked):
-    """Options for commands that compare tokenizers on several corpora."""
+class SeveralTexts(Checked):
+    """Options for commands that read several texts, each on its own."""
 
     input: Several = option(INPUT_HELP + "; each input is a corpus", argument="paths")
-    separator: str = option("separator between documents in plain text", END_OF_TEXT, rare=True)
     field: str | None = FIELD
     column: str | None = COLUMN
     input_format: Format | None = option(
@@ -140,23 +146,34 @@ class CorporaOptions(Checked):
     )
     errors: TextErrors = ERRORS
 
-    def corpora(self, listed: bool = True) -> list[tuple[str, Corpus]]:
+    def corpora(
+        self, listed: bool = True, names: Sequence[str] | None = None
+    ) -> list[tuple[str, Corpus]]:
         """Return the name and the corpus of each input.
 
         Args:
             listed: Whether to print the files of input directories.
+            names: The inputs, if not all are text.
         """
+        names = self.input if names is None else names
         from cs336_basics.text import Corpus
         from cs336_basics.text.sources import check_options_are_used
 
         given: dict[str, Any] = {"field": self.field, "column": self.column}
-        say_directories(self.input if listed else ())
-        files = [saved_stdin() if name == STDIN else name for name in self.input]
+        say_directories(names if listed else ())
+        files = [saved_stdin() if name == STDIN else name for name in names]
         how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
         corpora = [Corpus(file, allow_unused=True, **how) for file in files]
         sources = [source for corpus in corpora for source in corpus.sources]
         check_options_are_used(sources, **given)
-        return list(zip(self.input, corpora, strict=True))
+        return list(zip(names, corpora, strict=True))
+
+
+@dataclass(kw_only=True)
+class CorporaOptions(SeveralTexts):
+    """Options for commands that compare tokenizers on several corpora."""
+
+    separator: str = option("separator between documents in plain text", END_OF_TEXT, rare=True)
 
 
 class Command:
@@ -225,6 +242,12 @@ class Command:
                     f"unexpected argument {rest[0]!r}; put quotes around a value with spaces"
                 )
             name = word.partition("=")[0]
+            renamed = new_name(name.removeprefix("--").replace("-", "_"), self.fields())
+            if renamed is not None:
+                raise self.usage_error(
+                    f"{name} has been replaced by {self.shown(renamed[0])}",
+                    remedy=f"set it to {renamed[1]}",
+                )
             raise self.usage_error(
                 f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
             )

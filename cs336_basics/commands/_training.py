@@ -172,12 +172,16 @@ def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) 
         ("time", f"{result.seconds:,.1f} s"),
         ("tokens per second", f"{result.tokens / max(result.seconds, 1e-9):,.0f}"),
         ("training loss", f"{result.train_loss:.4f}"),
-        ("validation loss", f"{result.val_loss:.4f} (best {result.best_val_loss:.4f})"),
+        ("validation loss", f"{result.val_loss:.4f}"),
         ("perplexity", f"{result.val_perplexity:.2f}"),
     ]
     if result.val_bits_per_byte is not None:
         rows.append(("bits per byte", f"{result.val_bits_per_byte:.4f}"))
     rows += [
+        (
+            "best checkpoint",
+            f"step {result.best_step:,}, validation loss {result.best_val_loss:.4f}",
+        ),
         ("configuration", str(run.config)),
         ("tokenizer", str(run.tokenizer)),
         ("text and token files", str(run.data)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cs336_basics._support.validation import Checked, fields_of, one_of, option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command, UsageError
+from cs336_basics.commands._options import CHECKPOINT, Command, UsageError
 from cs336_basics.commands._outputs import say_kept
 from cs336_basics.formats.export_format import ExportFormat
 from cs336_basics.formats.exports import MODEL_FORMATS, TOKEN_FORMATS, TOKENIZER_FORMATS
@@ -49,9 +49,7 @@ class CommonOptions(Checked):
     )
     to: Annotated[str, one_of(FORMATS)] = option(f"format: {', '.join(FORMATS)}", metavar="FORMAT")
     output: Path = option("file or directory to write", metavar="PATH")
-    checkpoint: Path | None = option(
-        "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
-    )
+    checkpoint: str | None = CHECKPOINT
     overwrite: bool = option("replace an existing file (directories must be new or empty)", False)
 
 
@@ -126,10 +124,11 @@ def _export_run(options: Any, directory: str, own: dict[str, Any]) -> None:
     from cs336_basics.training.config_files import load_config
     from cs336_basics.training.load_run import load_run
 
-    model, tokenizer = load_run(directory, checkpoint=options.checkpoint)
+    checkpoint = options.checkpoint or "last"
+    model, tokenizer = load_run(directory, checkpoint=checkpoint)
     to, output = options.to, options.output
     data = load_config(RunDirectory(directory).config).data
-    card = card_of_run(directory, data, options.checkpoint)
+    card = card_of_run(directory, data, checkpoint)
     export_model(model, tokenizer, to, output, card=card, overwrite=options.overwrite, **own)
     say_kept(tokenizer, own.get("keep_files", False))
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))
@@ -170,6 +169,6 @@ COMMAND = Command(
     "export --tokenizer tokenizers/my --to huggingface --output my-tokenizer",
     "export --tokenizer Qwen3-0.6B --to huggingface --output my-qwen --keep-files",
     "export --run runs/my --to gguf --output my-model.gguf --type q8_0",
-    "export --run runs/my --to onnx --output my-model-onnx",
+    "export --run runs/my --checkpoint best --to onnx --output my-model-onnx",
     "export --tokens data/web.npy --to megatron --output web-megatron",
 )

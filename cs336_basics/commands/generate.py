@@ -12,7 +12,7 @@ from pathlib import Path
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands._cli import complain, describe_error, say, show
-from cs336_basics.commands._options import DEVICE, NUM_WORKERS, Command, UsageError
+from cs336_basics.commands._options import CHECKPOINT, DEVICE, NUM_WORKERS, Command, UsageError
 
 
 @dataclass(kw_only=True)
@@ -38,9 +38,7 @@ class Options(Checked):
     interactive: bool = option(
         "read prompts from standard input, one per line, until Ctrl-D", False
     )
-    checkpoint: Path | None = option(
-        "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
-    )
+    checkpoint: str | None = CHECKPOINT
     no_cache: bool = option(
         "generate without the key-value cache, which is slower but gives the same text",
         False,
@@ -86,7 +84,7 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     stop_at([], options.stop)
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
-    run = load_run(options.run, checkpoint=options.checkpoint, device=options.device)
+    run = load_run(options.run, checkpoint=options.checkpoint or "last", device=options.device)
     # All prompts share one generator, so a repeated prompt gets a different answer.
     generator = torch.Generator().manual_seed(options.seed)
 
@@ -141,6 +139,6 @@ COMMAND = Command(
     Options,
     generate,
     "generate --run runs/my --prompt 'The'",
-    "generate --run runs/my --temperature 0 --max-new-tokens 100",
+    "generate --run runs/my --checkpoint best --temperature 0 --max-new-tokens 100",
     "generate --run runs/my --interactive",
 )

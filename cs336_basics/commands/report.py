@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Count, option
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import (
+    CHECKPOINT,
     INPUT_HELP,
     TOKENIZERS_HELP,
     Command,
@@ -33,6 +34,7 @@ class Options(CorporaOptions):
     run: str | None = option(
         "run directory to report on: losses, samples and under-trained tokens", None, metavar="DIR"
     )
+    checkpoint: str | None = CHECKPOINT
     output: Several = option("files to write, each .html or .md")
     documents: Count = option("number of evenly spaced documents to take from each corpus", 1000)
     title: str | None = option("title of the report", None)
@@ -48,6 +50,8 @@ class Options(CorporaOptions):
                 )
         if self.input and not self.tokenizer and self.run is not None:
             self.tokenizer = (str(RunDirectory(self.run).tokenizer),)
+        if self.checkpoint is not None and self.run is None:
+            raise InputError(("requires ", Argument("run")), argument="checkpoint")
         if bool(self.tokenizer) != bool(self.input) or not (self.input or self.run):
             raise InputError("pass --tokenizer and --input, or --run, or --run and --input")
 
@@ -65,7 +69,7 @@ def report(options: Options) -> None:
     if options.run is not None:
         from cs336_basics.reports.run_report import run_sections
 
-        sections += run_sections(options.run)
+        sections += run_sections(options.run, options.checkpoint or "last")
     if options.tokenizer:
         from cs336_basics.formats.compared_tokenizers import open_tokenizer
         from cs336_basics.reports.tokenizer_report import tokenizer_sections
@@ -90,6 +94,7 @@ COMMAND = Command(
     report,
     "report --tokenizer tokenizers/a tokenizers/b --input a.txt b.txt --output report.html",
     "report --run runs/my --output run.html",
+    "report --run runs/my --checkpoint best --output run.html",
     "report --tokenizer tokenizers/a gpt2 --input 'web/*.jsonl.gz' --field text \\\n"
     "      --output report.html report.md",
 )

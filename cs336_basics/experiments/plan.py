@@ -85,7 +85,7 @@ SCALES = {
             "max_steps": 8,
             "eval_every": 4,
             "log_every": 2,
-            "eval_batches": 2,
+            "eval_windows": 8,
             "sample_tokens": 0,
             "checkpoint_every": 4,
         },
@@ -111,7 +111,7 @@ SCALES = {
             "log_every": 5,
             "sample_tokens": 0,
             "checkpoint_every": 50,
-            "eval_batches": 10,
+            "eval_windows": 160,
             "schedule.min_learning_rate": 0.0,
         },
         learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
@@ -222,7 +222,7 @@ def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> lis
         label = f"{curve}, learning rate {rate:g}"
         if size != config.batch_size:
             ratio = config.batch_size / size
-            intervals = ("eval_every", "checkpoint_every", "log_every", "eval_batches")
+            intervals = ("eval_every", "checkpoint_every", "log_every")
             values = {
                 "batch_size": size,
                 "max_steps": max(1, tokens // size),

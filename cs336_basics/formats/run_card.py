@@ -19,21 +19,22 @@ LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
 def card_of_run(
     path: str | os.PathLike[str],
     data: DataConfig,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | int = "last",
 ) -> ModelCard:
     """Return a model card with the facts about a run's training.
 
     Args:
         path: Run directory.
         data: Data configuration of the run.
-        checkpoint: Checkpoint to export. Defaults to the run's newest checkpoint. If the
-            checkpoint's name does not contain a step, the card's `steps` is None.
+        checkpoint: Checkpoint to export: "last", "best", a step or a path. If the checkpoint's
+            name does not contain a step, the card's `steps` is None.
 
     Raises:
         ValueError: If metrics.jsonl or the record of the data is damaged.
     """
     run = RunDirectory(path)
-    steps = step_of(checkpoint or run.newest_checkpoint() or "")
+    has_one = checkpoint != "last" or run.steps_saved()
+    steps = step_of(run.find_checkpoint(checkpoint)) if has_one else None
     last: dict[str, Any] = {}
     for row in sorted(run.read_metrics(), key=lambda row: int(row["step"])):
         if steps is not None and row["step"] <= steps:

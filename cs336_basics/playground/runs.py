@@ -14,7 +14,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.reading import read_start
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import Amount, Checked, Count, build, option
-from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
+from cs336_basics.checkpoints.run_dir import RunDirectory, comparable, thinned
 from cs336_basics.playground.texts import check_length, shown_token
 
 if TYPE_CHECKING:
@@ -227,5 +227,5 @@ def _finite(values: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def _points(rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[int, float]]:
-    points = [(row["step"], row[kind]) for row in rows if math.isfinite(row.get(kind, math.nan))]
-    return thinned(points, MOST_POINTS)
+    points = [(row["step"], comparable(row, kind)) for row in rows if kind in row]
+    return thinned([point for point in points if math.isfinite(point[1])], MOST_POINTS)

@@ -6,6 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.reading import read_start
-from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
+from cs336_basics.checkpoints.run_dir import RunDirectory, comparable, thinned
 from cs336_basics.formats.run_card import card_of_run
 from cs336_basics.model.inspection import NonFiniteWeightsError
 from cs336_basics.reports.charts import chart
@@ -35,11 +36,14 @@ _MOST_POINTS = 1000
 _LONGEST_SAMPLE = 4000  # bytes
 
 
-def run_sections(path: str | os.PathLike[str]) -> list[Section]:
+def run_sections(
+    path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | int = "last"
+) -> list[Section]:
     """Return the sections of a report on a run.
 
     Args:
         path: Run directory. If it has no checkpoint yet, there is no section on tokens.
+        checkpoint: Checkpoint whose tokens are examined: "last", "best", a step or a path.
 
     Raises:
         FileNotFoundError, ValueError: If `path` is not a run directory, has no metrics yet, or
@@ -49,7 +53,9 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
     rows = read_curves(run.path)
     config = load_config(run.config)
     curves = {
-        name: thinned([(row["step"], row[key]) for row in rows if key in row], _MOST_POINTS)
+        name: thinned(
+            [(row["step"], comparable(row, key)) for row in rows if key in row], _MOST_POINTS
+        )
         for key, name in (("train_loss", "training loss"), ("val_loss", "validation loss"))
     }
     drawn = chart(curves, title="Loss against step", x="step", y="loss (nats per token)")
@@ -68,8 +74,8 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
             )
         )
         sections.append(Section("Samples", list(quotes)))
-    if run.newest_checkpoint():
-        sections.append(_tokens(run))
+    if checkpoint != "last" or run.steps_saved():
+        sections.append(_tokens(run, run.find_checkpoint(checkpoint)))
     text = run.config.read_text(encoding="utf-8", errors="replace")
     return [*sections, Section("Configuration", [Quote(text)])]
 
@@ -78,7 +84,7 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
     """Return the facts about a run as pairs of name and value."""
     card = card_of_run(run.path, config.data)
     last = {key: value for row in rows for key, value in row.items()}
-    best, best_step = run.best()
+    best = run.best()
     model = config.model
     facts = {
         "weights": f"{model.num_parameters():,}",
@@ -89,7 +95,7 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
         "tokens trained on": f"{last['tokens']:,}",
         "training loss": _number(last, "train_loss"),
         "validation loss": _number(last, "val_loss"),
-        "best validation loss": f"{best:.4f} at step {best_step:,}" if best_step else "–",
+        "best validation loss": f"{best.loss:.4f} at step {best.step:,}" if best.step else "–",
         "perplexity": _number(last, "val_perplexity"),
         "bits per byte": _number(last, "val_bits_per_byte"),
         "time": f"{run.seconds():,.0f} s",
@@ -147,10 +153,10 @@ def unused_ids(tokenizer: Tokenizer, vocab_size: int) -> list[int]:
     ]
 
 
-def _tokens(run: RunDirectory) -> Section:
+def _tokens(run: RunDirectory, checkpoint: Path) -> Section:
     title = "Under-trained tokens"
     try:
-        model, tokenizer = load_run(run.path)
+        model, tokenizer = load_run(run.path, checkpoint=checkpoint)
     except NonFiniteWeightsError as error:
         return Section(title, [f"Not measured: {error}."])
     vocab_size = model.config.vocab_size
@@ -178,7 +184,7 @@ def _tokens(run: RunDirectory) -> Section:
         f"{len(unused)} ids that never occur in a text. The model has hardly seen such a token, so "
         "text that contains it can cause strange output. Land and Bartolo (2024) suspect the "
         f"nearest {SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and "
-        "special tokens are left out."
+        f"special tokens are left out. The weights are from {checkpoint.name}."
     ]
     rows = [
         (str(i), Tokens([tokenizer.vocab[i]]), f"{distance[i]:.4f}") for i in ids[:_MOST_LISTED]

@@ -145,8 +145,17 @@ class TrainConfig(Checked):
     eval_every: Count = option(
         "steps between evaluations; a checkpoint is saved before each", 200, resumable=True
     )
-    eval_batches: Amount = option(
-        "validation batches, spread evenly over the data; 0: use all data", 20
+    eval_windows: Amount = option(
+        "windows of context_length validation tokens in each evaluation, spread evenly over the "
+        "data; 0: all; the last evaluation of a run always uses all",
+        640,
+        formerly=("eval_batches", "the number of batches times batch_size"),
+    )
+    stop_after_worse: Amount = option(
+        "end the run after this number of evaluations in a row without a new lowest validation "
+        "loss; 0: never",
+        0,
+        resumable=True,
     )
     checkpoint_every: Count = option("steps between checkpoints", 200, resumable=True)
     keep_checkpoints: Count = option(

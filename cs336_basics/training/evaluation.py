@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch import Tensor
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.checkpoints.run_dir import subset_key
 from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
@@ -26,16 +27,89 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
 
+class Score(NamedTuple):
+    """Sums over predicted tokens, and the figures that follow from them.
+
+    Bits per byte let you compare models with different tokenizers. Special tokens are left out of
+    the bytes, and their loss is left out of the bits: they are not part of the text, and tokenizers
+    could have names of any length for them.
+    """
+
+    nats: float = 0.0
+    """Total loss of all predicted tokens."""
+    tokens: float = 0.0
+    """Number of predicted tokens."""
+    text_nats: float = 0.0
+    """Total loss of the predicted tokens that are not special."""
+    num_bytes: float = 0.0
+    """Number of bytes in these tokens."""
+
+    @property
+    def loss(self) -> float:
+        """Mean loss in nats per predicted token, or not-a-number if there are none."""
+        return self.nats / self.tokens if self.tokens else math.nan
+
+    @property
+    def perplexity(self) -> float:
+        """Exponential of the loss."""
+        return perplexity(self.loss)
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """Bits per byte of text, or None if no byte was predicted or lengths are not known."""
+        return self.text_nats / math.log(2) / self.num_bytes if self.num_bytes else None
+
+    def plus(self, other: Score) -> Score:
+        """Return the sums over the tokens of both."""
+        return Score(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def text_lengths(tokenizer: Tokenizer, vocab_size: int) -> Tensor:
+    """Return the number of bytes of text in each token, int64 of shape (vocab_size,).
+
+    It is 0 for special tokens, and for ids that the tokenizer does not have.
+    """
+    lengths = torch.zeros(vocab_size, dtype=torch.int64)
+    special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+    for token_id, token in tokenizer.vocab.items():
+        if token_id < vocab_size and token_id not in special:
+            lengths[token_id] = len(token)
+    return lengths
+
+
+def window_sums(losses: Tensor, targets: Tensor, lengths: Tensor | None) -> Tensor:
+    """Return the sums of a `Score` for each window, float64 of shape (windows, 4), on the CPU.
+
+    Args:
+        losses: Loss of each target in nats, shape (windows, length).
+        targets: Ids on the CPU, of the same shape. A negative id is padding and is not counted.
+        lengths: See `text_lengths`. None counts no bytes.
+    """
+    nats = losses.cpu().double()
+    is_token = targets >= 0
+    num_bytes = torch.zeros_like(targets)
+    if lengths is not None:
+        num_bytes = lengths[targets.clamp(min=0)] * is_token
+    is_text = num_bytes > 0
+    columns = (nats * is_token, is_token, nats * is_text, num_bytes)
+    return torch.stack([column.sum(-1).double() for column in columns], dim=-1)
+
+
 class Evaluation:
     """Evaluates a model on the same windows of the validation data every time.
 
-    The windows have `context_length` tokens and do not overlap. If `eval_batches` is not 0, only
-    that many batches are used, spread evenly over the data. A trailing partial window is dropped.
+    The windows have `context_length` tokens and do not overlap. A trailing partial window is
+    dropped. If `eval_windows` is not 0, an evaluation uses only that many windows, spread evenly
+    over the data; the last evaluation of a run also uses the others.
 
     Args:
         config: Configuration of the run.
         tokens: Token ids of the validation data; see `Trainer`.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
+
+    Attributes:
+        chosen: Indices of the windows of every evaluation.
+        others: Indices of the other windows.
     """
 
     def __init__(
@@ -45,63 +119,53 @@ class Evaluation:
         tokenizer: Tokenizer | None,
     ) -> None:
         self.config = config
+        size = config.model.vocab_size
         self.windows = TokenWindows(
-            tokens,
-            config.model.context_length,
-            vocab_size=config.model.vocab_size,
-            name="valid_tokens",
+            tokens, config.model.context_length, vocab_size=size, name="valid_tokens"
         )
-        self.token_bytes: Tensor | None = None
-        if tokenizer is not None:  # 0 for an id that the tokenizer does not have
-            ids = range(config.model.vocab_size)
-            self.token_bytes = torch.tensor([len(tokenizer.vocab.get(i, b"")) for i in ids])
+        self.lengths = None if tokenizer is None else text_lengths(tokenizer, size)
         count = len(self.windows)
-        chosen = min(count, config.eval_batches * config.batch_size) or count
-        self.indices = np.arange(chosen) * count // chosen
+        number = min(count, config.eval_windows) or count
+        self.chosen = np.arange(number) * count // number
+        self.others = np.setdiff1d(np.arange(count), self.chosen)
 
     def run(
         self,
+        indices: npt.NDArray[np.int64],
         model: TransformerLM,
-        loss_of: Callable[[Tensor, Tensor], Tensor],
+        loss_of: Callable[..., Tensor],
         device: torch.device,
         world: World,
         before_batch: Callable[[], None],
-    ) -> tuple[float, float | None]:
-        """Return the mean loss in nats per token, and the bits per byte (None without a tokenizer).
-
-        Bits per byte are the total loss of the predicted tokens in bits, divided by the number of
-        bytes in these tokens. A special token has as many bytes as its name. Bits per byte let you
-        compare models with different tokenizers.
+    ) -> Score:
+        """Return the score of the model on windows, summed over all processes.
 
         Args:
+            indices: Indices of the windows, at least one.
             model: The model, put into evaluation mode during the call.
-            loss_of: Function that returns the mean loss for inputs and targets.
+            loss_of: A `LanguageModelLoss`.
             device: Device of the batches.
             world: The processes that share the windows.
             before_batch: Called before each batch. It may raise an error to stop the evaluation.
         """
-        total = count = num_bytes = 0.0
+        sums = torch.zeros(len(Score._fields), dtype=torch.float64)
         with evaluation_mode(model), torch.no_grad():
-            for indices in self._batches(world):
+            for share in self._shares(indices, world):
                 before_batch()
                 # A sharded model must run in all processes. A process without windows repeats one.
-                mine = indices if len(indices) else self.indices[:1]
-                inputs, targets = self.windows.batch(mine)
-                loss = loss_of(inputs.to(device), targets.to(device))
-                predicted = targets[: len(indices)]
-                total += float(loss) * predicted.numel()
-                count += predicted.numel()
-                if self.token_bytes is not None:
-                    num_bytes += int(self.token_bytes[predicted].sum())
-        total, count, num_bytes = world.sum([total, count, num_bytes])
-        return total / count, total / math.log(2) / num_bytes if num_bytes else None
+                inputs, targets = self.windows.batch(share if len(share) else indices[:1])
+                losses = loss_of(inputs.to(device), targets.to(device), reduction="none")
+                sums += window_sums(losses, targets, self.lengths)[: len(share)].sum(0)
+        return Score(*world.sum(sums.tolist()))
 
-    def _batches(self, world: World) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the indices of this process's batches. The last batch may be empty."""
+    def _shares(
+        self, indices: npt.NDArray[np.int64], world: World
+    ) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield this process's share of each batch. The last share may be empty."""
         size = self.config.batch_size // self.config.accumulation // world.size
-        for first in range(0, len(self.indices), size * world.size):
+        for first in range(0, len(indices), size * world.size):
             mine = first + world.rank * size
-            yield self.indices[mine : mine + size]
+            yield indices[mine : mine + size]
 
 
 @contextlib.contextmanager
@@ -121,20 +185,30 @@ def perplexity(loss: float) -> float:
 
 
 def evaluation_row(
-    step: int, tokens: int, val_loss: float, bits_per_byte: float | None
+    step: int, tokens: int, score: Score, chosen: Score | None = None
 ) -> tuple[dict[str, Any], str]:
-    """Return the results of an evaluation as a row of metrics and as a line of text."""
-    row: dict[str, Any] = {
-        "step": step,
-        "tokens": tokens,
-        "val_loss": val_loss,
-        "val_perplexity": perplexity(val_loss),
-    }
-    line = f"step {step}: validation loss {val_loss:.4f}, perplexity {row['val_perplexity']:.2f}"
-    if bits_per_byte is not None:
-        row["val_bits_per_byte"] = bits_per_byte
-        line += f", {bits_per_byte:.4f} bits per byte"
+    """Return the results of an evaluation as a row of metrics and as a line of text.
+
+    Args:
+        step: Step of the evaluation.
+        tokens: Number of tokens trained on.
+        score: The model's score.
+        chosen: Score on the windows of every evaluation, if `score` covers more.
+    """
+    row: dict[str, Any] = {"step": step, "tokens": tokens, **_figures(score)}
+    if chosen is not None:
+        row |= {subset_key(key): value for key, value in _figures(chosen).items()}
+    line = f"step {step}: validation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}"
+    if score.bits_per_byte is not None:
+        line += f", {score.bits_per_byte:.4f} bits per byte"
     return row, line
+
+
+def _figures(score: Score) -> dict[str, float]:
+    figures = {"val_loss": score.loss, "val_perplexity": score.perplexity}
+    if score.bits_per_byte is not None:
+        figures["val_bits_per_byte"] = score.bits_per_byte
+    return figures
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:

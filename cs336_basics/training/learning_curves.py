@@ -13,7 +13,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer, printable_path
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory, comparable
 
 Rows = list[dict[str, Any]]
 """The metrics of a run, from `RunDirectory.read_metrics`."""
@@ -168,7 +168,7 @@ def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
         ("val_loss", {"marker": "o", "markersize": 3}),
     ):
         points = [
-            (row[x], row[loss])
+            (row[x], comparable(row, loss))
             for row in rows
             if all(key in row and abs(row[key]) < _LARGEST for key in (x, loss))
         ]

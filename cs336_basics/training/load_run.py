@@ -90,7 +90,7 @@ class LoadedRun(NamedTuple):
 def load_run(
     path: str | os.PathLike[str],
     *,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | int = "last",
     device: str = "cpu",
 ) -> LoadedRun:
     """Load a run's model and tokenizer.
@@ -99,21 +99,20 @@ def load_run(
     actively (see docs/generate-text.md).
 
     Args:
-        path: The run directory. It and `checkpoint` may start with `~`.
-        checkpoint: Checkpoint of this run with the weights. Defaults to the newest.
+        path: The run directory, which may start with `~`.
+        checkpoint: Checkpoint of this run with the weights: "last", "best", a step or a path; see
+            `RunDirectory.find_checkpoint`.
         device: Device for the model: cpu, cuda, cuda:N, mps or auto.
 
     Raises:
         FileNotFoundError: If `path` is not a run directory or has no checkpoint.
-        ValueError: If the checkpoint is damaged, belongs to another run, does not fit the run's
-            model or has weights that are not finite, the tokenizer has more ids than the model, or
-            this machine does not have the device.
+        ValueError: If the run has no such checkpoint, the checkpoint is damaged, belongs to another
+            run, does not fit the run's model or has weights that are not finite, the tokenizer has
+            more ids than the model, or this machine does not have the device.
     """
     run = RunDirectory(path)
     run.check_exists()
-    source = os.path.expanduser(checkpoint) if checkpoint else run.newest_checkpoint()
-    if source is None:
-        raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
+    source = run.find_checkpoint(checkpoint)
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     whole_config = load_config(run.config)
     config = whole_config.model
@@ -124,7 +123,7 @@ def load_run(
             place=str(run.tokenizer),
             remedy="restore the run's own tokenizer",
         )
-    check_model_size(config, run, [Path(source)])
+    check_model_size(config, run, [source])
     model = TransformerLM(config)
     read_checkpoint(source, model, None, owner_of_run(run, whole_config, tokenizer))
     try:

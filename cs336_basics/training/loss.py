@@ -1,12 +1,12 @@
 """The training loss: cross-entropy between predicted and actual next tokens.
 
-`cross_entropy` is the definition. `chunked_cross_entropy` computes the same loss and gradients
-without storing the logits of a complete batch.
+`cross_entropy` is the definition, the mean of `token_losses`. `chunked_cross_entropy` computes the
+same loss and gradients without storing the logits of a complete batch.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,14 +19,22 @@ from cs336_basics.training.products import PRODUCTS
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean of -log softmax(logits)[target] in nats.
+    """Return the mean of -log softmax(logits)[target] in nats, as a scalar tensor.
+
+    See `token_losses` for the arguments and errors.
+    """
+    return token_losses(logits, targets).mean()
+
+
+def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return -log softmax(logits)[target] of each target in nats.
 
     Args:
         logits: Shape (..., vocab). 16-bit logits are summed in float32.
         targets: Index of the correct class in each row, int32 or int64, shape (...).
 
     Returns:
-        A scalar tensor, float32 or float64.
+        Losses of shape (...), float32 or float64.
 
     Raises:
         ValueError: If the shapes do not match or there are no targets.
@@ -51,7 +59,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     shifted = precise - precise.amax(dim=-1, keepdim=True).detach()  # (..., vocab)
     log_normalizer = shifted.exp().sum(dim=-1).log()  # (...)
     target_logit = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)  # (...)
-    return (log_normalizer - target_logit).mean()
+    return log_normalizer - target_logit
 
 
 def chunked_cross_entropy(
@@ -165,6 +173,36 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         )
 
 
+def chunked_token_losses(
+    hidden_states: Tensor,
+    head: Tensor,
+    targets: Tensor,
+    num_chunks: int,
+    *,
+    soft_cap: float | None = None,
+    dtype: torch.dtype | None = None,
+    products: str = "torch",
+) -> Tensor:
+    """Return the loss of each target as `chunked_cross_entropy` computes it, without gradients.
+
+    See `chunked_cross_entropy` for the arguments. The losses have the shape of the targets.
+    """
+    multiply, _ = PRODUCTS[products]
+    rows = hidden_states.reshape(-1, hidden_states.shape[-1]).to(dtype or hidden_states.dtype)
+    num_chunks = min(num_chunks, targets.numel())
+    found = []
+    with torch.no_grad():
+        weight = head.to(rows.dtype)  # (vocab, d_model)
+        for x, target in zip(
+            rows.chunk(num_chunks), targets.flatten().chunk(num_chunks), strict=True
+        ):
+            logits = at_least_float32(multiply(x, weight.T))  # (chunk, vocab)
+            if soft_cap is not None:
+                logits = soft_cap * torch.tanh(logits / soft_cap)
+            found.append(token_losses(logits, target))
+    return torch.cat(found).view(targets.shape)
+
+
 class LanguageModelLoss(Module):
     """A model's loss, as a module that can be compiled and distributed.
 
@@ -189,8 +227,16 @@ class LanguageModelLoss(Module):
         self.products = products
         self.dtype = torch.bfloat16 if precision == "bfloat16" else None
 
-    def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy of targets given inputs, both (batch, sequence)."""
+    def forward(
+        self, inputs: Tensor, targets: Tensor, reduction: Literal["mean", "none"] = "mean"
+    ) -> Tensor:
+        """Return the cross-entropy of targets given inputs, both (batch, sequence).
+
+        Args:
+            inputs, targets: Ids.
+            reduction: "mean" returns a scalar tensor. "none" returns the loss of each target, in
+                chunks without gradients.
+        """
         reduced = self.dtype is not None
         with torch.autocast(inputs.device.type, dtype=self.dtype, enabled=reduced):
             if self.num_chunks == 1:
@@ -198,13 +244,25 @@ class LanguageModelLoss(Module):
             else:
                 hidden_states = self.model.hidden_states(inputs)
         if self.num_chunks == 1:
-            return cross_entropy(logits, targets)
+            losses = token_losses(logits, targets)
+            return losses.mean() if reduction == "mean" else losses
+        soft_cap = self.model.config.logit_soft_cap
+        if reduction == "none":
+            return chunked_token_losses(
+                hidden_states,
+                self.model.head_weight,
+                targets,
+                self.num_chunks,
+                soft_cap=soft_cap,
+                dtype=self.dtype,
+                products=self.products,
+            )
         return chunked_cross_entropy(
             hidden_states,
             self.model.head_weight,
             targets,
             self.num_chunks,
-            soft_cap=self.model.config.logit_soft_cap,
+            soft_cap=soft_cap,
             dtype=self.dtype,
             products=self.products,
         )

@@ -62,7 +62,7 @@ def take_steps(config: TrainConfig) -> Measurement:
         config,
         max_steps=NUM_STEPS,
         eval_every=NUM_STEPS // 2,
-        eval_batches=1,
+        eval_windows=config.batch_size,
         checkpoint_every=NUM_STEPS // 2,
         log_every=1,
         log_to="",

@@ -36,6 +36,11 @@ from cs336_basics.training.trainer import Trainer
 
 Report = Callable[[str], None]
 
+MANY_PASSES = 10
+"""Number of passes over a text above which a run warns. Repeated text is worth about as much as new
+text for 4 passes, and adds little after 16 (Muennighoff et al. 2023, "Scaling Data-Constrained
+Language Models")."""
+
 
 @dataclass(frozen=True)
 class Resumption:
@@ -159,12 +164,7 @@ def open_trainer(
             trainer = _build(config, run, data, world, say)
             if resume is not None:
                 resume_run(trainer, resume)
-                say(
-                    f"the run is complete after {trainer.step:,} steps; to train longer, resume it "
-                    "with a larger max_steps"
-                    if trainer.is_complete()
-                    else f"resuming after step {trainer.step}"
-                )
+                say(_state_of(trainer))
             if world.is_first:
                 # Save only now, so that a rejected configuration does not replace the saved one.
                 save_config(trainer.config, run)
@@ -177,6 +177,19 @@ def open_trainer(
                 run.discard()
             raise
         yield trainer
+
+
+def _state_of(trainer: Trainer) -> str:
+    """Return a line that says where a resumed run goes on, or why it is complete."""
+    if not trainer.is_complete():
+        return f"resuming after step {trainer.step}"
+    change = "a larger max_steps"
+    if trainer.has_stopped():
+        change = "a larger stop_after_worse, or 0"
+    return (
+        f"the run is complete after {trainer.step:,} steps; to train longer, resume it with "
+        f"{change}"
+    )
 
 
 def _prepare(
@@ -242,10 +255,17 @@ def _build(
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     tokens = config.max_steps * config.batch_size * config.model.context_length
     together = f", with {world.size} processes ({config.parallel})" if world.size > 1 else ""
+    passes = tokens / len(data.train_tokens)
     report(
-        f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens, "
-        f"on {trainer.device} in {config.precision}{together}"
+        f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens "
+        f"({passes:,.2g} passes over the training text), on {trainer.device} in {config.precision}"
+        f"{together}"
     )
+    if passes > MANY_PASSES:
+        report(
+            f"the training text will be read {passes:,.1f} times; after about {MANY_PASSES} passes,"
+            " models mostly memorize: watch the validation loss, or set stop_after_worse or dropout"
+        )
     return trainer
 
 
@@ -281,7 +301,9 @@ def resume_run(trainer: Trainer, resume: Resumption) -> None:
         trainer.best = run.best(trainer.step)
         trainer.remove_old_checkpoints()
         is_own = source is None or run.checkpoint(trainer.step).exists()
-        run.truncate_metrics(trainer.step, keep_evaluation=is_own)
+        run.truncate_metrics(
+            trainer.step, keep_evaluation=is_own, is_last=trainer.is_last(trainer.step)
+        )
     world.wait()
     if source is not None and not run.checkpoint(trainer.step).exists():
         trainer.save()  # the checkpoint is in another directory

@@ -27,7 +27,7 @@ from cs336_basics._support.messages import short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.owner import Owner
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import BestLoss, RunDirectory
 from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
@@ -49,6 +49,7 @@ from cs336_basics.training.devices import (
 from cs336_basics.training.distributed import World, replicate, shard
 from cs336_basics.training.evaluation import (
     Evaluation,
+    Score,
     check_samples,
     evaluation_row,
     perplexity,
@@ -82,6 +83,8 @@ class TrainResult:
     val_perplexity: float
     val_bits_per_byte: float | None
     best_val_loss: float
+    """The lowest validation loss, on the windows of every evaluation."""
+    best_step: int
     sample: str | None
 
 
@@ -137,8 +140,8 @@ class Trainer:
         """Loggers that also receive each row of metrics."""
         self.step = 0
         """Number of optimizer steps taken."""
-        self.best = (math.inf, 0)
-        """The lowest validation loss and its step."""
+        self.best = BestLoss()
+        """The lowest validation loss. It decides which checkpoints are kept, and when to stop."""
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
         self.checks_each_step = self.device.type == "cpu"
@@ -225,7 +228,7 @@ class Trainer:
 
             self.clock.start_step()
             self.loader.step = self.step
-            for inputs, targets in self.loader:
+            for inputs, targets in [] if self.has_stopped() else self.loader:
                 step = self.loader.step
                 learning_rate = self._set_learning_rate(step)
                 if config.dropout > 0:
@@ -263,6 +266,8 @@ class Trainer:
                     raise self._interruption()
                 if self._evaluation_is_due(step):
                     self._evaluate_and_record(step)
+                    if self.has_stopped():
+                        break
                 self.clock.start_step()
 
         return self._result()
@@ -355,7 +360,18 @@ class Trainer:
 
     def is_complete(self) -> bool:
         """Return whether the last step was taken and evaluated. If so, `fit` has nothing to do."""
-        return self.step == self.config.max_steps and not self._evaluation_is_missing()
+        return self.is_last(self.step) and not self._evaluation_is_missing()
+
+    def is_last(self, step: int) -> bool:
+        """Return whether the run ends after a step. `best` must include its evaluation."""
+        return step == self.config.max_steps or self.has_stopped()
+
+    def has_stopped(self) -> bool:
+        """Return whether the run ended because `stop_after_worse` evaluations were worse."""
+        return self._stops_after(self.best)
+
+    def _stops_after(self, best: BestLoss) -> bool:
+        return 0 < self.config.stop_after_worse <= best.num_worse
 
     def _evaluation_is_missing(self) -> bool:
         rows = self.run.read_metrics()
@@ -371,8 +387,8 @@ class Trainer:
 
     # Evaluations and checkpoints.
 
-    def evaluate(self) -> tuple[float, float | None]:
-        """Return the mean validation loss in nats per token and the bits per byte.
+    def evaluate(self, *, others: bool = False) -> Score:
+        """Return the score on the windows of every evaluation, or on the others.
 
         Raises:
             TrainingInterrupted: During `fit`, after Ctrl-C, SIGTERM or SIGHUP. The checkpoint of
@@ -383,18 +399,37 @@ class Trainer:
             if self._is_stopping():
                 raise self._interruption()
 
-        return self.evaluation.run(
-            self.model, self.loss_of, self.device, self.world, before_batch=stop_if_asked
+        evaluation = self.evaluation
+        return evaluation.run(
+            evaluation.others if others else evaluation.chosen,
+            self.model,
+            self.loss_of,
+            self.device,
+            self.world,
+            before_batch=stop_if_asked,
         )
 
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate the model, sample text, and write the row of metrics."""
-        val_loss, bits_per_byte = self.evaluate()
-        if not math.isfinite(val_loss):
-            raise self._divergence(step, f"step {step}: the validation loss is {val_loss}")
-        row, line = evaluation_row(step, self._tokens_in(step), val_loss, bits_per_byte)
+        score = self.evaluate()
+        if not math.isfinite(score.loss):
+            raise self._divergence(step, f"step {step}: the validation loss is {score.loss}")
+        best = self.best.after(score.loss, step)
+        is_last = step == self.config.max_steps or self._stops_after(best)
+        if is_last and len(self.evaluation.others):
+            whole = score.plus(self.evaluate(others=True))
+            row, line = evaluation_row(step, self._tokens_in(step), whole, chosen=score)
+            line += f" (all {len(self.evaluation.windows):,} windows)"
+        else:
+            row, line = evaluation_row(step, self._tokens_in(step), score)
+        self.best = best
         self.say(line)
-        self.best = min(self.best, (val_loss, step))
+        if self.has_stopped() and step < self.config.max_steps:
+            self.say(
+                f"step {step}: the run ends, because the lowest validation loss, "
+                f"{self.best.loss:.4f}, is from {self.best.num_worse} evaluations ago (step "
+                f"{self.best.step})"
+            )
         if self.world.is_first:
             self.remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
@@ -439,7 +474,7 @@ class Trainer:
         # the next one is saved. An interrupted and an uninterrupted run thus end with the same
         # checkpoints.
         self.run.keep_checkpoints(
-            self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
+            self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best.step
         )
 
     # Metrics, messages and the result.
@@ -485,6 +520,7 @@ class Trainer:
             val_loss=last["val_loss"],
             val_perplexity=perplexity(last["val_loss"]),
             val_bits_per_byte=last.get("val_bits_per_byte"),
-            best_val_loss=self.best[0],
+            best_val_loss=self.best.loss,
+            best_step=self.best.step,
             sample=sample.read_text(encoding="utf-8") if sample.is_file() else None,
         )

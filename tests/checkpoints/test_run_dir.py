@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -237,3 +239,53 @@ def test_thinned_items_are_few_and_include_the_last(length):
     assert found[-1:] == items[-1:]
     if length <= 10:
         assert found == items
+
+
+def evaluated(tmp_path, losses):
+    """Return a run with a checkpoint and an evaluation at each step of a mapping to losses."""
+    run = RunDirectory(tmp_path)
+    run.checkpoints.mkdir()
+    for step, values in losses.items():
+        run.checkpoint(step).touch()
+        run.append_metrics({"step": step, **values}, {})
+    return run
+
+
+def test_checkpoints_are_found_by_name_step_and_path(tmp_path):
+    # On the windows of every evaluation, the last one is worse than the one before.
+    last = {"val_loss": 1.0, "val_loss_subset": 3.0}
+    run = evaluated(tmp_path, {5: {"val_loss": 4.0}, 10: {"val_loss": 2.0}, 15: last})
+    run.checkpoint(20).touch()  # not evaluated
+    for which, step in (("last", 20), ("best", 10), ("5", 5), (15, 15), ("000010", 10)):
+        assert run.find_checkpoint(which) == run.checkpoint(step)
+    assert run.find_checkpoint("~/mine.safetensors") == Path.home() / "mine.safetensors"
+    assert run.find_checkpoint(tmp_path / "best") == tmp_path / "best"
+    with rejects("checkpoint", "got step 7", "5, 10, 15, 20"):
+        run.find_checkpoint(7)
+    run.checkpoint(10).unlink()
+    with rejects("checkpoint", "best", "step 10", "5, 15, 20"):
+        run.find_checkpoint("best")
+    run.metrics.unlink()
+    with rejects("checkpoint", "not been evaluated", "last"):
+        run.find_checkpoint("best")
+
+
+def test_a_run_without_checkpoints_has_none_of_any_name(tmp_path):
+    for which in ("last", "best", 5):
+        with pytest.raises(FileNotFoundError, match="no checkpoint yet"):
+            RunDirectory(tmp_path).find_checkpoint(which)
+
+
+def test_the_best_loss_counts_the_evaluations_since(tmp_path):
+    losses = {1: 5.0, 2: 4.0, 3: 4.0, 4: 6.0, 5: 3.0}
+    run = evaluated(tmp_path, {step: {"val_loss": loss} for step, loss in losses.items()})
+    found = [run.best(step) for step in range(6)]
+    assert found == [
+        (math.inf, 0, 0),
+        (5.0, 1, 0),
+        (4.0, 2, 0),
+        (4.0, 2, 1),
+        (4.0, 2, 2),
+        (3.0, 5, 0),
+    ]
+    assert run.best() == found[-1]

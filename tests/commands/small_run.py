@@ -23,7 +23,7 @@ device: cpu
 num_workers: 1
 log_every: 2
 eval_every: 6
-eval_batches: 2
+eval_windows: 8
 checkpoint_every: 4
 keep_checkpoints: 3
 sample_tokens: 10

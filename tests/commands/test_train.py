@@ -34,7 +34,7 @@ def test_a_run_on_the_sample_writes_all_files_and_prints_their_paths(tiny, capsy
         run.tokenizer / "tokenizer.json",
         run.tokenizer / "training.json",
         run.checkpoint(12),
-        run.checkpoint(run.best()[1]),
+        run.checkpoint(run.best().step),
         run.timings,
         run.sample(12),
     ):

@@ -22,7 +22,7 @@ from tests.tokenizer.examples import END, byte_tokenizer
 
 main = command("train")
 
-FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sample-tokens", "0"]
+FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-windows", "8", "--sample-tokens", "0"]
 
 
 @pytest.fixture

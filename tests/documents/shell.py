@@ -20,7 +20,7 @@ from cs336_basics.commands import COMMANDS
 from tests.documents.blocks import ROOT
 
 TRAINING = shlex.split(
-    "--max-steps 2 --batch-size 2 --eval-batches 1 --eval-every 2 --sample-tokens 4 "
+    "--max-steps 2 --batch-size 2 --eval-windows 8 --eval-every 2 --sample-tokens 4 "
     "--checkpoint-every 2 --device cpu"
 )
 MODEL = shlex.split(

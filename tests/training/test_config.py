@@ -23,7 +23,7 @@ REJECTED = [
     (TrainConfig, "accumulation", 3),
     (TrainConfig, "num_workers", 0),
     (TrainConfig, "num_workers", 4097),
-    (TrainConfig, "eval_batches", -1),
+    (TrainConfig, "eval_windows", -1),
     (TrainConfig, "sample_tokens", -1),
     (TrainConfig, "sample_temperature", -0.1),
     (TrainConfig, "sample_top_p", 0),
@@ -84,7 +84,7 @@ def test_values_that_contradict_each_other_are_rejected(make, values, fields):
     [
         (TrainConfig, {"seed": 2**63 - 2, "num_workers": 4096, "sample_top_p": 1}),
         (TrainConfig, {"batch_size": 6, "accumulation": 3, "sample_temperature": 0}),
-        (TrainConfig, {"log_to": "wandb,trackio", "name": "a-1.b_c", "eval_batches": 0}),
+        (TrainConfig, {"log_to": "wandb,trackio", "name": "a-1.b_c", "eval_windows": 0}),
         (MuonSettings, {"betas": (0, 0.999), "weight_decay": 0, "momentum": 0}),
         (TrainConfig, {"products": "onednn"}),
         (SGDSettings, {"nesterov": True, "momentum": 0.5}),

@@ -28,6 +28,6 @@ def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):
     trainer.fit()
     plain = make(tmp_path / "plain", dataclasses.replace(config, dropout=0.0))
     plain.model.load_state_dict(trainer.model.state_dict())
-    assert plain.evaluate()[0] == losses_of(tmp_path, "val_loss")[-1]
+    assert plain.evaluate().loss == losses_of(tmp_path, "val_loss")[-1]
     sample = RunDirectory(tmp_path).sample(20).read_text(encoding="utf-8")
     assert sample == sample_text(plain.model, TOKENIZER, config, 20) + "\n"

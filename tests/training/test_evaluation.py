@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 
@@ -11,35 +12,42 @@ import pytest
 import torch
 
 from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training.evaluation import Score, evaluation_row
 from cs336_basics.training.trainer import NonFiniteLossError
 from tests.errors import rejects
 from tests.tokenizer.examples import byte_tokenizer
 from tests.training.tiny_runs import CONFIG, TOKENIZER, VALID, changed, make
 
 
+def losses_of_window(trainer, tokens, window):
+    """Return the ids that follow in a window, and the loss of each, by plain torch."""
+    ids = torch.tensor(tokens[window * 16 : window * 16 + 17].astype(np.int64))
+    with torch.no_grad():
+        logits = trainer.model(ids[:-1])
+    return ids[1:], torch.nn.functional.cross_entropy(logits, ids[1:], reduction="none")
+
+
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("eval_batches", [0, 1, 2, 100])
-def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_batches):
-    trainer = make(tmp_path, changed(eval_batches=eval_batches))
+@pytest.mark.parametrize("eval_windows", [0, 1, 8, 400])
+@pytest.mark.parametrize("loss_chunks", [1, 3])
+def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(
+    tmp_path, eval_windows, loss_chunks
+):
+    trainer = make(tmp_path, changed(eval_windows=eval_windows, loss_chunks=loss_chunks))
     windows = (len(VALID) - 1) // 16
-    chosen = range(windows)
-    if 0 < eval_batches * 4 < windows:
-        chosen = [k * windows // (eval_batches * 4) for k in range(eval_batches * 4)]
-    losses = []
-    for window in chosen:
-        ids = torch.tensor(VALID[window * 16 : window * 16 + 17].astype(np.int64))
-        with torch.no_grad():
-            losses.append(torch.nn.functional.cross_entropy(trainer.model(ids[:-1]), ids[1:]))
-    assert trainer.evaluate()[0] == pytest.approx(float(torch.stack(losses).mean()))
+    number = min(windows, eval_windows) or windows
+    chosen = [k * windows // number for k in range(number)]
+    expected = torch.cat([losses_of_window(trainer, VALID, window)[1] for window in chosen])
+    assert trainer.evaluate().loss == pytest.approx(float(expected.mean()))
     assert trainer.evaluate() == trainer.evaluate()
     assert trainer.model.training
 
 
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("eval_batches", [0, 1, 2])
-def test_bits_per_byte_count_the_bytes_of_the_predicted_tokens(tmp_path, eval_batches):
+@pytest.mark.parametrize("eval_windows", [0, 4, 8])
+def test_bits_per_byte_leave_out_special_tokens_and_their_loss(tmp_path, eval_windows):
     # "abababab" is one token. Of every nine windows, the first has about eight bytes per token and
     # the others have one. Every evaluation includes the very first window.
     halves = [(b"a", b"b"), (b"ab", b"ab"), (b"abab", b"abab")]
@@ -49,53 +57,95 @@ def test_bits_per_byte_count_the_bytes_of_the_predicted_tokens(tmp_path, eval_ba
     text = (dense + thin * 8) * 10 + "."
     valid = np.array(tokenizer.encode(text), dtype=np.uint16)
     assert len(valid) == 9 * 10 * 16 + 1
+    # The model has one id more than the tokenizer. It has no bytes, either.
     config = changed(
-        eval_batches=eval_batches,
-        model=dataclasses.replace(CONFIG.model, vocab_size=260),
+        eval_windows=eval_windows, model=dataclasses.replace(CONFIG.model, vocab_size=261)
     )
     trainer = make(tmp_path, config, valid=valid, tokenizer=tokenizer)
     windows = len(valid) // 16
-    chosen = min(windows, eval_batches * 4) or windows
+    chosen = min(windows, eval_windows) or windows
     nats = num_bytes = 0.0
     for number in range(chosen):
-        start = number * windows // chosen * 16
-        ids = torch.tensor(valid[start : start + 17].astype(np.int64))
-        with torch.no_grad():
-            logits = trainer.model(ids[:-1])
-        nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
-        num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
-    _, found = trainer.evaluate()
-    assert found == pytest.approx(nats / math.log(2) / num_bytes)
+        targets, losses = losses_of_window(trainer, valid, number * windows // chosen)
+        is_text = targets != tokenizer.special_token_id("<|endoftext|>")
+        nats += float(losses[is_text].sum())
+        num_bytes += len(tokenizer.decode(targets[is_text].tolist()).encode())
+    found = trainer.evaluate()
+    assert found.bits_per_byte == pytest.approx(nats / math.log(2) / num_bytes)
     # Only an evaluation of all windows counts every byte after the first token.
-    predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
-    assert (num_bytes == predicted) == (chosen == windows)
+    plain = text.replace("<|endoftext|>", "")
+    predicted = len(plain) - len(tokenizer.decode([int(valid[0])]))
+    assert (found.num_bytes == predicted) == (chosen == windows)
+
+
+def test_text_of_special_tokens_only_has_no_bits_per_byte(tmp_path):
+    valid = np.full(33, TOKENIZER.special_token_id("<|endoftext|>"), np.uint16)
+    score = make(tmp_path, valid=valid).evaluate()
+    assert score.bits_per_byte is None
+    assert score.tokens == 32
+    row, line = evaluation_row(3, 7, score)
+    assert list(row) == ["step", "tokens", "val_loss", "val_perplexity"]
+    assert "bits" not in line
+
+
+@pytest.mark.numerical(seeds=False)
+@pytest.mark.usefixtures("float64")
+def test_evaluations_of_any_batch_size_use_the_same_windows(tmp_path):
+    scores = [
+        make(tmp_path / str(size), changed(batch_size=size, eval_windows=6)).evaluate()
+        for size in (1, 2, 4, 32)
+    ]
+    for score in scores[1:]:
+        assert score == pytest.approx(scores[0])
+    assert scores[0].tokens == 6 * 16
+
+
+def test_the_last_evaluation_covers_all_windows_and_the_others_only_the_chosen_ones(tmp_path):
+    said = []
+    trainer = make(tmp_path, report=said.append)
+    result = trainer.fit()
+    *rows, last = (row for row in trainer.run.read_metrics() if "val_loss" in row)
+    assert trainer.evaluate().loss == last["val_loss_subset"]
+    whole = trainer.evaluate().plus(trainer.evaluate(others=True))
+    assert whole.tokens == 16 * ((len(VALID) - 1) // 16) > trainer.evaluate().tokens == 16 * 8
+    assert result.val_loss == last["val_loss"] == whole.loss != last["val_loss_subset"]
+    assert last["val_bits_per_byte"] == whole.bits_per_byte
+    assert rows
+    assert not any("val_loss_subset" in row for row in rows)
+    # The best evaluation is found on the same windows in all rows.
+    best = min([*rows, {**last, "val_loss": last["val_loss_subset"]}], key=lambda r: r["val_loss"])
+    assert (result.best_val_loss, result.best_step) == (best["val_loss"], best["step"])
+    assert any(line.endswith(f"(all {len(VALID) // 16} windows)") for line in said)
+
+
+def test_if_all_windows_are_evaluated_each_time_the_last_row_has_the_keys_of_the_others(tmp_path):
+    trainer = make(tmp_path, changed(eval_windows=0))
+    trainer.fit()
+    rows = [row for row in trainer.run.read_metrics() if "val_loss" in row]
+    assert len({tuple(row) for row in rows}) == 1
 
 
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("windows", [5, 7, 8, 11])
 def test_unequal_shares_of_an_evaluation_add_up(tmp_path, windows):
-    trainer = make(tmp_path, changed(eval_batches=0, batch_size=8), valid=VALID[: 16 * windows + 1])
+    trainer = make(tmp_path, changed(eval_windows=0, batch_size=8), valid=VALID[: 16 * windows + 1])
     expected = trainer.evaluate()
-    sums = []
+    scores = []
     for rank in range(4):  # two windows each; if there are five, the last process gets none
         trainer.world = types.SimpleNamespace(
-            rank=rank,
-            size=4,
-            sum=lambda values: sums.append(values) or [1.0, 1.0, 1.0],
-            any=lambda condition: condition,
+            rank=rank, size=4, sum=lambda values: values, any=lambda condition: condition
         )
-        trainer.evaluate()
-    total, count, num_bytes = np.sum(sums, axis=0)
-    assert count == 16 * windows
-    assert num_bytes == len(TOKENIZER.decode(VALID[1 : 16 * windows + 1].tolist()).encode())
-    assert total / count == pytest.approx(expected[0])
-    assert total / math.log(2) / num_bytes == pytest.approx(expected[1])
+        scores.append(trainer.evaluate())
+    assert functools.reduce(Score.plus, scores) == pytest.approx(expected)
+    text = TOKENIZER.decode(VALID[1 : 16 * windows + 1].tolist()).replace("<|endoftext|>", "")
+    assert expected.num_bytes == len(text.encode())
+    assert expected.tokens == 16 * windows
 
 
 def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path):
     trainer = make(tmp_path)
-    trainer.evaluate = lambda: (math.nan, None)
+    trainer.evaluate = lambda: Score(math.nan, 1)
     with rejects(None, "step 8", kind=NonFiniteLossError):
         trainer.fit()
     assert not any("val_loss" in row for row in trainer.run.read_metrics())

@@ -403,3 +403,14 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     assert {f"model.{name}" for name in again.model.state_dict()} < set(names)
     expected = uninterrupted_losses(uninterrupted_in_float64, "val_loss")
     assert losses_of(tmp_path, "val_loss") == pytest.approx(expected)
+
+
+def test_a_run_made_longer_has_the_metrics_of_a_run_that_was_always_longer(tmp_path):
+    schedule = dataclasses.replace(CONFIG.schedule, cycle_steps=20)
+    whole, short = changed(schedule=schedule), changed(schedule=schedule, max_steps=16)
+    make(tmp_path / "whole", whole).fit()
+    make(tmp_path / "run", short).fit()
+    run = RunDirectory(tmp_path / "run")
+    assert "val_loss_subset" in run.metrics.read_text()
+    resumed(run.path, whole).fit()
+    assert run.metrics.read_bytes() == RunDirectory(tmp_path / "whole").metrics.read_bytes()

@@ -13,10 +13,11 @@ from safetensors import safe_open
 import cs336_basics.training.devices as devices
 import cs336_basics.training.session as session
 import cs336_basics.training.trainer as trainer_module
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory, comparable
 from cs336_basics.model import TransformerLM
 from cs336_basics.training import cosine_schedule, get_batch
 from cs336_basics.training.data import step_generator
+from cs336_basics.training.evaluation import Score
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.optimizers import AdamWSettings
 from cs336_basics.training.trainer import NonFiniteLossError
@@ -25,6 +26,7 @@ from tests.training.tiny_runs import (
     CONFIG,
     TRAIN,
     changed,
+    crash_in_step,
     losses_of,
     make,
     outcome,
@@ -104,7 +106,7 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     assert [row["step"] for row in valid] == [8, 16, 20]
     for row in valid:
         assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
-        assert row["val_bits_per_byte"] > row["val_loss"] / math.log(2) / len("<|endoftext|>")
+        assert row["val_bits_per_byte"] == pytest.approx(row["val_loss"] / math.log(2), rel=0.1)
     # Times are in a separate file, so tests can compare all other files byte for byte.
     assert not any("seconds" in row for row in rows)
     times = {kind: [] for kind in ("training", "evaluation", "checkpoint")}
@@ -121,9 +123,9 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     assert run.steps_saved() == [15, 16, 20]
     with safe_open(run.checkpoint(16), "pt") as file:
         assert json.loads(file.metadata()["checkpoint"])["iteration"] == 16
-    best = min(valid, key=lambda row: row["val_loss"])
-    assert run.best() == (best["val_loss"], best["step"])
-    assert result.best_val_loss == best["val_loss"]
+    loss, step = min((comparable(row, "val_loss"), row["step"]) for row in valid)
+    assert run.best() == (loss, step, [8, 16, 20][::-1].index(step))
+    assert (result.best_val_loss, result.best_step) == (loss, step)
     assert sorted(file.name for file in run.samples.iterdir()) == [
         f"step_{step:08d}.txt" for step in (8, 16, 20)
     ]
@@ -155,11 +157,54 @@ def test_the_same_seed_gives_the_same_run(tmp_path, uninterrupted):
 
 def test_the_best_checkpoint_is_kept(tmp_path):
     losses = iter([3.0, 4.0, 5.0])
-    trainer = make(tmp_path, changed(keep_checkpoints=1))
-    trainer.evaluate = lambda: (next(losses), None)
+    trainer = make(tmp_path, changed(keep_checkpoints=1, eval_windows=0))
+    trainer.evaluate = lambda **_: Score(next(losses), 1)
     assert trainer.fit().best_val_loss == 3.0
     assert trainer.run.steps_saved() == [8, 20]
-    assert trainer.run.best() == (3.0, 8)
+    assert trainer.run.best()[:2] == (3.0, 8)
+
+
+def scripted(trainer, losses):
+    """Let evaluations of a trainer find the given losses, and count the steps taken."""
+    found = iter(losses)
+    trainer.evaluate = lambda *, others=False: Score(2.5 if others else next(found), 1)
+    return trainer
+
+
+STOPPING = changed(eval_every=1, stop_after_worse=2, checkpoint_every=100, keep_checkpoints=1)
+
+
+def test_a_run_stops_after_evaluations_in_a_row_without_a_new_lowest_loss(tmp_path):
+    said = []
+    # The evaluations after steps 2 and 4 are worse, and so is a loss equal to the lowest one.
+    losses = [3.0, 3.5, 2.0, 2.1, 2.0]
+    trainer = scripted(make(tmp_path, STOPPING, report=said.append), [*losses, 0.0])
+    result = trainer.fit()
+    assert result.step == trainer.step == 5
+    assert (result.best_val_loss, result.best_step) == (2.0, 3)
+    assert trainer.run.steps_saved() == [3, 5]
+    rows = [row for row in trainer.run.read_metrics() if "val_loss" in row]
+    assert [comparable(row, "val_loss") for row in rows] == losses
+    assert rows[-1]["val_loss"] == (2.0 + 2.5) / 2  # the last evaluation covers all windows
+    assert any(line.startswith("step 5: the run ends") for line in said)
+    assert trainer.is_complete()
+
+
+@pytest.mark.parametrize("crash", [3, 4, 5])
+def test_a_resumed_run_stops_where_an_uninterrupted_run_stops(tmp_path, crash):
+    losses = [3.0, 2.0, 2.1, 1.9, 2.2, 2.3, 1.0]
+    scripted(make(tmp_path / "whole", STOPPING), losses).fit()
+    crash_in_step(scripted(make(tmp_path / "run", STOPPING), losses), crash)
+    trainer = scripted(resumed(tmp_path / "run", STOPPING), losses[crash - 1 :])
+    assert trainer.fit().step == 6
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+    # It has nothing left to do, until it may go on for longer.
+    again = resumed(tmp_path / "run", STOPPING)
+    assert again.is_complete()
+    assert again.fit().step == 6
+    longer = resumed(tmp_path / "run", changed(STOPPING, stop_after_worse=3, max_steps=8))
+    assert not longer.is_complete()
+    assert scripted(longer, [1.5, 1.5]).fit().step == 8
 
 
 def test_directories_with_other_names_are_not_removed(tmp_path):
@@ -282,7 +327,7 @@ def test_a_divergence_before_the_first_checkpoint_names_no_directory(tmp_path):
 
 def test_an_evaluation_that_diverged_keeps_the_checkpoint_before(tmp_path):
     trainer = make(tmp_path, changed(keep_checkpoints=1))
-    trainer.evaluate = lambda: (math.nan, None)
+    trainer.evaluate = lambda: Score(math.nan, 1)
     good = trainer.run.checkpoint(5)
     with rejects(None, "step 8", good, kind=NonFiniteLossError):
         trainer.fit()

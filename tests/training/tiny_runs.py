@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory, comparable
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.optimizers import AdamWSettings
@@ -23,7 +23,7 @@ CONFIG = TrainConfig(
     device="cpu",
     log_every=3,
     eval_every=8,
-    eval_batches=2,
+    eval_windows=8,
     checkpoint_every=5,
     keep_checkpoints=3,
     sample_tokens=12,
@@ -67,12 +67,13 @@ def weights_of(checkpoint, config=CONFIG):
 
 
 def losses_of(path, key):
-    return [row[key] for row in RunDirectory(path).read_metrics() if key in row]
+    """Return a metric of all rows. Validation metrics are for the same windows in all rows."""
+    return [comparable(row, key) for row in RunDirectory(path).read_metrics() if key in row]
 
 
 def uninterrupted_losses(uninterrupted, key="train_loss"):
     rows = map(json.loads, uninterrupted["metrics.jsonl"].splitlines())
-    return [row[key] for row in rows if key in row]
+    return [comparable(row, key) for row in rows if key in row]
 
 
 class Crash(Exception):

@@ -172,7 +172,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
     """
     # With a time limit, the search takes 2.5 times as long. The named patterns do not need a limit.
     if name := pattern_name(pattern):
-        return reference.pretokenize(text, SEARCHED[name])
+        return reference.pretokenize(text, SEARCHED.get(name, name))
     return _search(text, pattern)
 
 

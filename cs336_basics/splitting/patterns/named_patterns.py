@@ -94,14 +94,13 @@ PATTERNS: dict[str, str] = {
 """Regular expressions by name, in the syntax of the `regex` module."""
 
 SEARCHED = {
-    **PATTERNS,
     # Each group looks ahead to the end of its number. A group after a digit need not: the group
     # before it has found that only groups of three digits follow.
     "gpt2-digits3-right": GPT2_DIGITS3_RIGHT.replace(
         rf" ?{_FROM_THE_RIGHT}", rf"(?<=\p{{N}})\p{{N}}{{3}}| ?{_FROM_THE_RIGHT}"
     ),
 }
-"""Expressions with the same matches, which `regex` finds in linear time."""
+"""Expressions with the same matches as a named pattern, which `regex` finds in linear time."""
 
 _NAMES = {expression: name for name, expression in PATTERNS.items()}
 

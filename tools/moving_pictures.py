@@ -7,6 +7,7 @@ or if the reader's system asks for reduced motion, they show the last frame.
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics.checkpoints.run_dir import thinned
+from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.answers import sample_tokenizer
 from cs336_basics.playground.learning import race, stages
+from cs336_basics.playground.texts import MOST_TEXT
 from cs336_basics.reports.charts import Points, chart
 from cs336_basics.reports.page import COLORS, NUM_COLORS
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible
@@ -142,11 +145,12 @@ def _svg(svg: str, keyframes: Sequence[str], moving: str) -> str:
 
 def run_races(merges: int, times: int) -> dict[str, Points]:
     """Run several races on the sample corpus, and return the points of each stage's fastest one."""
+    text = "\n".join(itertools.islice(sample_documents(), 1000))[:MOST_TEXT]
     races = []
     for _ in range(times):
         points: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages()}
         rows: list[dict[str, Any]] = []
-        race({"merges": merges, "seconds": 60}, rows.append)
+        race({"text": text, "merges": merges, "seconds": 60}, rows.append)
         for row in rows:
             points[row["stage"]] += [(point["seconds"], point["merges"]) for point in row["points"]]
         races.append(points)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +22,6 @@ from cs336_basics.bpe.trace import MergeTrace
 from cs336_basics.bpe.v2_incremental import PairIndex
 from cs336_basics.checkpoints.run_dir import thinned
 from cs336_basics.counting.count_texts import count_texts
-from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.texts import MOST_TEXT, check_length, shown
 from cs336_basics.splitting.splitter import Splitter
 
@@ -35,6 +36,9 @@ MOST_PAIRS = 20
 
 _PAUSE = 0.05  # minimum seconds between two rows of a race
 _POINTS = 40  # maximum number of points in a row of a race
+_SHORT = 0.5  # a training run that takes fewer seconds is repeated
+_ROUNDS = 5  # number of training runs of which the median is shown
+_WORDS = 20_000  # number of invented words; with fewer, the fastest stages differ only by chance
 
 Emit = Callable[[dict[str, Any]], object]
 """Function that sends a row of a streamed answer, or raises if the page is closed."""
@@ -127,7 +131,7 @@ def _counted(text: str) -> dict[bytes, int]:
 class RaceRequest(Checked):
     """A text and the length of a race."""
 
-    text: str = option("the text; empty for the sample corpus", "")
+    text: str = option("the text; empty for invented words", "")
     merges: int = option("number of merges", 300, ge=1, le=5000)
     seconds: float = option("maximum seconds for each trainer", 5.0, gt=0, le=60)
 
@@ -135,20 +139,25 @@ class RaceRequest(Checked):
 def race(asked: Mapping[str, Any], emit: Emit) -> None:
     """Call `emit` with rows of points while the trainers learn.
 
-    The trainers run one after the other, so that they do not slow each other down. Each point gives
+    The trainers run one after the other, so that they do not slow each other down. A trainer that
+    takes less than half a second runs several times, and the median run is shown. Each point gives
     the number of merges so far, and the total seconds and work that they took, without the time to
     build the vocabulary. The last row of a trainer also says whether it learned the same merges as
     the first trainer. An exception from `emit` ends the race.
     """
     request = build(RaceRequest, asked)
     check_length(request.text, MOST_TEXT)
-    counts = _counted(request.text or _sample())
+    counts = _counted(request.text) if request.text else _invented_words(_WORDS)
     first: list[MergeTrace] = []
     for stage in stages():
-        runner = _Runner(stage, request.seconds, emit)
-        trainer = get_trainer(stage)(trace=runner.trace, num_workers=1)
-        with contextlib.suppress(_OutOfTime):
-            trainer.train_from_counts(counts, 256 + request.merges)
+        rounds: list[_Runner] = []
+        while len(rounds) < _ROUNDS and not any(runner.has_emitted for runner in rounds):
+            runner = _Runner(stage, request.seconds, emit, is_live=not rounds)
+            rounds.append(runner)
+            trainer = get_trainer(stage)(trace=runner.trace, num_workers=1)
+            with contextlib.suppress(_OutOfTime):
+                trainer.train_from_counts(counts, 256 + request.merges)
+        runner = sorted(rounds, key=lambda runner: runner.seconds)[len(rounds) // 2]
         row = runner.row(is_last=True)
         first = first or runner.traces
         row["same"] = all(a[1:3] == b[1:3] for a, b in zip(first, runner.traces, strict=False))
@@ -160,14 +169,22 @@ class _OutOfTime(Exception):  # noqa: N818 -- not an error
 
 
 class _Runner:
-    """Collects the trace of a training run, emits rows, and ends the run when its time is up."""
+    """Collects the trace of a training run, emits rows, and ends the run when its time is up.
 
-    def __init__(self, stage: str, seconds: float, emit: Emit) -> None:
+    Args:
+        stage: Name of the trainer.
+        seconds: The time.
+        emit: See `race`.
+        is_live: Whether to emit rows while the trainer learns, from _SHORT seconds on.
+    """
+
+    def __init__(self, stage: str, seconds: float, emit: Emit, is_live: bool) -> None:
         self.stage = stage
         self.traces: list[MergeTrace] = []
+        self.has_emitted = False
         self._limit = seconds
         self._emit = emit
-        self._emitted = time.perf_counter()
+        self._next_row = time.perf_counter() + _SHORT if is_live else math.inf
         self._totals = {"seconds": 0.0, "positions": 0, "pairs_searched": 0, "heap_entries": 0}
         self._points: list[dict[str, float]] = []  # since the last row
 
@@ -182,9 +199,15 @@ class _Runner:
         self._points.append({"merges": len(self.traces), **self._totals})
         if self._totals["seconds"] > self._limit:
             raise _OutOfTime
-        if time.perf_counter() - self._emitted > _PAUSE:
+        if time.perf_counter() > self._next_row:
             self._emit(self.row(is_last=False))
-            self._emitted = time.perf_counter()
+            self.has_emitted = True
+            self._next_row = time.perf_counter() + _PAUSE
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that all merges took."""
+        return self._totals["seconds"]
 
     def row(self, is_last: bool) -> dict[str, Any]:
         """Return a row with the points since the previous row."""
@@ -193,6 +216,14 @@ class _Runner:
 
 
 @functools.cache
-def _sample() -> str:
-    """Return the start of the sample corpus."""
-    return "\n".join(itertools.islice(sample_documents(), 1000))[:MOST_TEXT]
+def _invented_words(number: int) -> dict[bytes, int]:
+    """Return words of random syllables with counts, which fall with the rank as in real texts."""
+    chooser = random.Random(0)
+    syllables = list(map("".join, itertools.product("bcdfghklmnprstvwz", "aeiou", ["", *"lnrs"])))
+    chooser.shuffle(syllables)
+    weights = [1 / rank for rank in range(3, len(syllables) + 3)]
+    words: dict[bytes, int] = {}
+    while len(words) < number:
+        word = " " + "".join(chooser.choices(syllables, weights, k=chooser.randint(1, 4)))
+        words.setdefault(word.encode(), 10 * number // (len(words) + 1))
+    return words

@@ -17,3 +17,9 @@ def run_path(tmp_path_factory):
         patch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
         assert main(["train", *words]) == 0
     return directory / "run"
+
+
+@pytest.fixture(autouse=True)
+def few_invented_words(monkeypatch):
+    """Make races short."""
+    monkeypatch.setattr("cs336_basics.playground.learning._WORDS", 500)

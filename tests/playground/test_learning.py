@@ -8,6 +8,8 @@ import pytest
 from cs336_basics._support.errors import InputError
 from cs336_basics.bpe import NaiveTrainer
 from cs336_basics.bpe.recorder import Recorder
+from cs336_basics.bpe.trace import MergeTrace, Work
+from cs336_basics.playground import learning
 from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, race, stages, watch
 from cs336_basics.tokenizer import visible
 from tests.errors import rejects
@@ -94,6 +96,7 @@ def test_the_race_does_not_include_building_the_vocabulary(monkeypatch):
         finish(recorder)
 
     monkeypatch.setattr(Recorder, "finish", slow_finish)
+    monkeypatch.setattr(learning, "_ROUNDS", 1)
     points = [point for row in rows_of({"text": TEXT, "merges": 3}) for point in row["points"]]
     assert sum(point["merges"] == 3 for point in points) == len(stages())
     assert all(point["seconds"] < 0.2 for point in points)
@@ -111,3 +114,26 @@ def test_a_slow_stage_is_cut_and_a_closed_race_ends():
         race({"merges": 5000, "seconds": 0.2}, take)
     assert naive[-1]["ended"]
     assert naive[-1]["points"] or naive[-2]["points"]
+
+
+def test_a_short_stage_runs_several_times_and_its_median_run_is_shown(monkeypatch):
+    runs = []
+
+    class Trainer:
+        def __init__(self, trace, num_workers):
+            self.trace = trace
+
+        def train_from_counts(self, counts, vocab_size):
+            runs.append([3, 1, 5, 2, 4][len(runs) % 5] / 100)
+            for _ in range(2):
+                self.trace(MergeTrace(0, b"a", b"b", 1, 0, 0, runs[-1], 0, 0, Work()))
+
+    monkeypatch.setattr(learning, "get_trainer", lambda stage: Trainer)
+    monkeypatch.setattr(learning, "stages", lambda: ["one", "two"])
+    rows = rows_of({"merges": 2})
+    assert len(runs) == 10
+    assert [row["points"][-1]["seconds"] for row in rows] == [0.06, 0.06]
+    del runs[:]
+    monkeypatch.setattr(learning, "_SHORT", 0)  # the first run is shown while it takes place
+    assert rows_of({"merges": 2})[0]["ended"] is False
+    assert len(runs) == 2

@@ -101,6 +101,8 @@ def train_bpe(
     tie_break: str = "lexicographic",
     trace: Trace | None = None,
     continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
+    superwords_from: int | None = None,
+    superwords_pattern: str | None = None,
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on one or more files.
 
@@ -117,7 +119,7 @@ def train_bpe(
             one that is built.
         pattern, normalizer, splitting, execution, num_workers, progress, min_frequency,
             max_token_length, max_words, whole_characters, forbid, veto, tie_break, trace,
-            continue_from: See `BPE_Trainer`.
+            continue_from, superwords_from, superwords_pattern: See `BPE_Trainer`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`.
@@ -141,5 +143,7 @@ def train_bpe(
         tie_break=tie_break,
         trace=trace,
         continue_from=continue_from,
+        superwords_from=superwords_from,
+        superwords_pattern=superwords_pattern,
     )
     return made.train(input_path, vocab_size, special_tokens)

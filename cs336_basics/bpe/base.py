@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cs336_basics import splitting
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.drawing import Moment, draw_pairs
-from cs336_basics.bpe.limits import Limits, Veto
+from cs336_basics.bpe.limits import MAX_WORDS, Limits, Veto
 from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
@@ -30,6 +31,7 @@ from cs336_basics.bpe.trace import Merge, Trace
 from cs336_basics.execution.executors import executor
 from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
+from cs336_basics.splitting.patterns.superwords import pattern_of_superwords
 from cs336_basics.text.normalization import check_normalizer
 
 if TYPE_CHECKING:
@@ -75,12 +77,21 @@ class BPE_Trainer:
             are applied to the words first. Use the same split pattern and normalizer. If
             `tie_break` is also the same, continuing on the same text gives the same result as a
             single training run.
+        superwords_from: Size of the vocabulary from which on merges may join words, as in SuperBPE
+            (Liu et al. 2025, arXiv 2503.13423). Defaults to none. The text is counted twice: with
+            `pattern` up to this size, and then with `superwords_pattern`, while the merges so far
+            are continued. Create the tokenizer with `tokenizer_pattern`.
+        superwords_pattern: Split pattern that no superword crosses. Defaults to
+            `pattern_of_superwords(pattern)`: lines, with numbers split as by `pattern`. A
+            superword has at most `max_words` words, by default MAX_WORDS.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
 
     Attributes:
         start: `StartingVocabulary` built from `continue_from`.
+        tokenizer_pattern: Split pattern of the trained tokenizer: `superwords_pattern` if there are
+            superwords, otherwise `pattern`.
         timings: Seconds spent in each phase of PHASES, available after training.
     """
 
@@ -120,6 +131,8 @@ class BPE_Trainer:
         tie_break: str = "lexicographic",
         trace: Trace | None = None,
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
+        superwords_from: int | None = None,
+        superwords_pattern: str | None = None,
     ) -> None:
         if type(self) is BPE_Trainer:
             raise InputTypeError("BPE_Trainer is abstract", remedy="use a class in TRAINERS")
@@ -147,6 +160,20 @@ class BPE_Trainer:
         self.tie_break = tie_break
         self.trace = trace
         self.start = StartingVocabulary(continue_from)
+        self.superwords_from = superwords_from
+        self.tokenizer_pattern = pattern
+        if superwords_from is not None:
+            self.superwords_from = checked_integer("superwords_from", superwords_from, 1, MAX_INT64)
+            if superwords_pattern is None:
+                superwords_pattern = pattern_of_superwords(pattern)
+            resolve_pattern(superwords_pattern)
+            self.tokenizer_pattern = superwords_pattern
+        elif superwords_pattern is not None:
+            raise InputError(
+                f"is {short_repr(superwords_pattern)}, but there are no superwords",
+                argument="superwords_pattern",
+                remedy=("give ", Argument("superwords_from")),
+            )
         self.timings = dict.fromkeys(PHASES, 0.0)
 
     def train(
@@ -176,7 +203,7 @@ class BPE_Trainer:
             FileNotFoundError: If an input file does not exist.
         """
         count = functools.partial(self.count_words, input_path)
-        return self._train(count, vocab_size, special_tokens)
+        return self.train_counted(count, vocab_size, special_tokens)
 
     def train_from_iterator(
         self,
@@ -201,8 +228,14 @@ class BPE_Trainer:
         """
         from cs336_basics.counting import count_texts
 
+        if self.superwords_from is not None and isinstance(texts, Iterator):
+            raise InputTypeError(
+                f"must be readable twice to learn superwords, got {short_repr(texts)}",
+                argument="texts",
+                remedy="pass a list, a dataset or an object whose __iter__ starts again",
+            )
         count = functools.partial(count_texts, texts, errors=errors, field=field)
-        return self._train(count, vocab_size, special_tokens)
+        return self.train_counted(count, vocab_size, special_tokens)
 
     def train_from_counts(
         self,
@@ -232,14 +265,15 @@ class BPE_Trainer:
             raise InputTypeError(
                 f"must be a dict, got {short_repr(word_counts)}", argument="word_counts"
             )
-        counts = WordCounts.from_mapping(word_counts)
-        if counts.num_bytes > MAX_INT64:
+        if self.superwords_from is not None:
             raise InputError(
-                f"must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}",
-                argument="word_counts",
-                remedy="divide all counts by a common factor",
+                f"is {self.superwords_from:,}, but superwords cannot be learned from word counts",
+                argument="superwords_from",
+                remedy="train on the text",
             )
-        return self._train(lambda splitter: counts, vocab_size, special_tokens)
+        counts = WordCounts.from_mapping(word_counts)
+        counts.check_num_bytes()
+        return self.train_counted(lambda splitter: counts, vocab_size, special_tokens)
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
         """Call the function `count_words` with the trainer's options."""
@@ -263,37 +297,80 @@ class BPE_Trainer:
     ) -> tuple[list[str], int]:
         """Return the checked special tokens and the number of merges to learn."""
         tokens = splitting.check_special_tokens(special_tokens)
-        return tokens, self.start.num_merges(vocab_size, tokens)
+        num_merges = self.start.num_merges(vocab_size, tokens)
+        if self.superwords_from is not None:
+            if self.superwords_from >= vocab_size:
+                raise InputError(
+                    f"must be less than the size of the vocabulary, {vocab_size:,}, got "
+                    f"{self.superwords_from:,}",
+                    argument="superwords_from",
+                )
+            try:
+                self.start.num_merges(self.superwords_from, tokens)
+            except InputError as error:
+                raise error.renamed(lambda name: "superwords_from") from None
+        return tokens, num_merges
 
-    def _train(
+    def train_counted(
         self,
         count: Callable[[Splitter], WordCounts],
         vocab_size: int,
         special_tokens: Iterable[str],
     ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on the words that `count` returns for a splitter; see `train`.
+
+        If there are superwords, `count` is called twice: with the trainer's splitter, and then with
+        a splitter for `tokenizer_pattern`.
+        """
         tokens, num_merges = self.check_request(vocab_size, special_tokens)
         self.start.warn_of_unmade_tokens(tokens)
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
         splitter = self.splitter(tokens)
+        if self.superwords_from is None:
+            learned = self._learn(count, splitter, self.rules(num_merges), tokens, recorder)
+        else:
+            num_words = self.start.num_merges(self.superwords_from, tokens)
+            words = self._learn(count, splitter, self.rules(num_words), tokens, recorder)
+            start = StartingVocabulary(words)
+            rules = replace(
+                self.rules(start.num_merges(vocab_size, tokens)),
+                start=start,
+                limits=replace(self.limits, max_words=self.limits.max_words or MAX_WORDS),
+            )
+            splitter = replace(splitter, pattern=self.tokenizer_pattern)
+            learned = self._learn(count, splitter, rules, tokens, recorder)
+        recorder.finish()
+        return learned
+
+    def _learn(
+        self,
+        count: Callable[[Splitter], WordCounts],
+        splitter: Splitter,
+        rules: Rules,
+        special_tokens: list[str],
+        recorder: Recorder,
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Count the words, and return the vocabulary and merges after learning from them."""
         word_counts = count(splitter)
         recorder.lap("reading and counting")
         word_counts.check_made_with(splitter)
-        with recorder.progress_bar(self.progress, num_merges):
-            merges = self.learn_merges(word_counts, self.rules(num_merges), recorder)
-        vocab, all_merges = self.start.extended(tokens, merges)
-        recorder.finish()
-        if len(merges) < num_merges:
-            shown = {"pattern": self.pattern, "min_frequency": self.min_frequency}
-            shown |= self.limits.given()
+        with recorder.progress_bar(self.progress, rules.num_merges):
+            merges = self.learn_merges(word_counts, rules, recorder)
+        learned = rules.start.extended(special_tokens, merges)
+        if len(merges) < rules.num_merges:
+            shown = {"pattern": splitter.pattern, "min_frequency": self.min_frequency}
+            shown |= rules.limits.given()
             options = ", ".join(f"{name}={short_repr(value)}" for name, value in shown.items())
+            size = max(learned[0]) + 1
             warn(
-                f"no pair was left after {len(merges):,} of {counted(num_merges, 'merge')} "
+                f"no pair was left after {len(merges):,} of "
+                f"{counted(rules.num_merges, 'merge')} "
                 f"({counted(len(word_counts), 'distinct word')}, {options}), so the vocabulary has "
-                f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text or other "
-                "options"
+                f"{size:,} tokens instead of {size + rules.num_merges - len(merges):,}; use more "
+                "text or other options"
             )
-        return vocab, all_merges
+        return learned
 
     def rules(self, num_merges: int) -> Rules:
         """Return the rules of a training run with the trainer's options."""

@@ -19,6 +19,9 @@ from cs336_basics._support.messages import short_repr
 if TYPE_CHECKING:
     import regex
 
+MAX_WORDS = 4
+"""Default number of words in a superword, as in SuperBPE (Liu et al. 2025, arXiv 2503.13423)."""
+
 Veto = Callable[[bytes, bytes, int], object]
 """Function of the left token, the right token and the count of a pair. If the result is true, the
 pair is not merged."""

@@ -84,8 +84,21 @@ class Options(TextOptions):
     )
     min_frequency: int = option("minimum count of a merged pair", 1, rare=True)
     max_token_length: int | None = option("maximum length of a token in bytes", None, rare=True)
+    superwords_from: int | None = option(
+        "size of the vocabulary from which on tokens may span several words (SuperBPE)",
+        None,
+        metavar="SIZE",
+        rare=True,
+    )
+    superwords_pattern: str | None = option(
+        "split pattern that no superword crosses (default: lines, with numbers split as by "
+        "--pattern)",
+        None,
+        metavar="NAME",
+        rare=True,
+    )
     max_words: int | None = option(
-        "maximum number of words in a token, for patterns that keep several words together",
+        "maximum number of words in a token (default: 4 for superwords, otherwise no limit)",
         None,
         rare=True,
     )
@@ -182,6 +195,8 @@ def train_bpe(options: Options) -> None:
             tie_break=options.tie_break,
             trace=trace,
             continue_from=start.continue_from,
+            superwords_from=options.superwords_from,
+            superwords_pattern=options.superwords_pattern,
         )
         vocab, merges = train_tokenizer(
             trainer,

@@ -322,6 +322,15 @@ class WordCounts(Mapping[bytes, int]):
         sizes = map(operator.sub, itertools.islice(ends, 1, None), ends)
         return sum(map(operator.mul, sizes, _integers(self.buffers[2])))
 
+    def check_num_bytes(self) -> None:
+        """Raise InputError if the words have too many bytes for a trainer."""
+        if self.num_bytes > MAX_INT64:
+            raise InputError(
+                f"must count at most 2^63 - 1 bytes, got {self.num_bytes:,}",
+                argument="word_counts",
+                remedy="divide all counts by a common factor",
+            )
+
     def words(self) -> list[bytes]:
         """Return all words in the order of the arrays."""
         blob, ends = bytes(self.buffers[0]), _integers(self.buffers[1])

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool
-from cs336_basics._support.errors import InputError, OutputExistsError
+from cs336_basics._support.errors import Argument, InputError, OutputExistsError
 from cs336_basics._support.files import named_directory, printable_path, sha256_file
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
 from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -78,6 +78,12 @@ def train_tokenizer(
         raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")
     if not checked_bool("overwrite", overwrite) and (output / TOKENIZER_FILE).exists():
         raise OutputExistsError(f"{output} already contains a tokenizer")
+    if trainer.superwords_from is not None and (counts or save_counts):
+        raise InputError(
+            f"is {trainer.superwords_from:,}, but superwords cannot be learned from word counts",
+            argument="superwords_from",
+            remedy=("leave out ", Argument("counts"), " and ", Argument("save_counts")),
+        )
     trainer.check_request(vocab_size, special_tokens)
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
     existing = next(folder for folder in (output, *output.parents) if folder.is_dir())
@@ -86,17 +92,14 @@ def train_tokenizer(
             pass
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(output)) from error
-    if corpus is None or counts or save_counts or ray or partial_counts:
-        start = time.perf_counter()
-        total = _count(trainer, corpus, special_tokens, counts, ray, partial_counts)
+
+    def count(splitter: Splitter) -> WordCounts:
+        total = _count(trainer, splitter, corpus, counts, ray, partial_counts)
         if save_counts:
             total.save(save_counts)
-        counted = time.perf_counter() - start
-        vocab, merges = trainer.train_from_counts(total, vocab_size, special_tokens)
-        trainer.timings["reading and counting"] += counted
-        trainer.timings["total"] += counted
-    else:
-        vocab, merges = trainer.train(corpus, vocab_size, special_tokens)
+        return total
+
+    vocab, merges = trainer.train_counted(count, vocab_size, special_tokens)
     training = {
         "trainer": trainer.name,
         "tie_break": trainer.tie_break,
@@ -104,12 +107,14 @@ def train_tokenizer(
         **trainer.limits.record(),
         "corpus": sources,
     }
+    if trainer.superwords_from is not None:
+        training |= {"superwords_from": trainer.superwords_from, "words_pattern": trainer.pattern}
     known = {token.content: token for token in continued.added_tokens} if continued else {}
     definition = TokenizerDefinition(
         vocab,
         merges,
         [known.get(token, token) for token in special_tokens],
-        trainer.pattern,
+        trainer.tokenizer_pattern,
         normalizer=trainer.normalizer,
         post_processor=None if continued is None else continued.post_processor,
     )
@@ -119,15 +124,14 @@ def train_tokenizer(
 
 def _count(
     trainer: BPE_Trainer,
+    splitter: Splitter,
     corpus: Corpus | None,
-    special_tokens: Sequence[str],
     counts: Sequence[str],
     ray: str | None,
     partial_counts: str | None,
 ) -> WordCounts:
     """Return the sum of the corpus's word counts and the counts in files."""
     addends = []
-    splitter = trainer.splitter(special_tokens)
     for file in counts:
         addends.append(WordCounts.load(file))
         try:
@@ -146,7 +150,10 @@ def _count(
             partial_counts=partial_counts,
         )
         addends.append(found)
-    return WordCounts.combined(addends)
+    total = WordCounts.combined(addends)
+    if counts:
+        total.check_num_bytes()
+    return total
 
 
 def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ __all__ = [
     "Splitter",
     "check_special_tokens",
     "check_splitting",
+    "pattern_of_superwords",
     "pretokenize",
     "resolve_pattern",
     "split_special_tokens",
@@ -21,6 +22,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from cs336_basics.splitting.patterns.named_patterns import PATTERNS, resolve_pattern
+    from cs336_basics.splitting.patterns.superwords import pattern_of_superwords
     from cs336_basics.splitting.splitter import (
         Splitter,
         check_special_tokens,
@@ -32,6 +34,7 @@ else:
         __name__,
         {
             "cs336_basics.splitting.patterns.named_patterns": "PATTERNS resolve_pattern",
+            "cs336_basics.splitting.patterns.superwords": "pattern_of_superwords",
             "cs336_basics.splitting.splitter": (
                 "Splitter check_special_tokens pretokenize split_special_tokens"
             ),

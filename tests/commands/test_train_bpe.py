@@ -12,8 +12,9 @@ import pytest
 import regex
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics.bpe import DEFAULT_TRAINER
 from cs336_basics.bpe.reference import merge_by_rank, split_bytes
-from cs336_basics.splitting import PATTERNS
+from cs336_basics.splitting import PATTERNS, pattern_of_superwords
 from tests.commands.small_run import command, error_of
 
 main = command("train-bpe")
@@ -101,6 +102,21 @@ def test_the_options_reach_the_trainer(text_file, tmp_path):
     assert not any(set(token) & set(b"aeiou") for token in tokens)
 
 
+def test_superwords_are_learned_and_recorded(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("at the end of the day, at the end of the night\n" * 20)
+    words = ["--input", str(text), "--vocab-size", "290", "--superwords-from", "280"]
+    assert main([*words, "--output", str(tmp_path / "out")]) == 0
+    tokenizer = Tokenizer.from_directory(tmp_path / "out")
+    assert tokenizer.pattern == pattern_of_superwords("gpt2")
+    assert any(b" the end" in left + right for left, right in tokenizer.merges)
+    record = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert (record["superwords_from"], record["words_pattern"]) == (280, "gpt2")
+    counts = ["--save-counts", str(tmp_path / "counts.npz")]
+    assert main([*words, "--output", str(tmp_path / "two"), *counts]) == 2
+    assert "leave out --counts and --save-counts" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "option",
     [
@@ -149,7 +165,7 @@ def test_saved_counts_remain_after_an_error(text_file, tmp_path, monkeypatch):
     output = tmp_path / "tokenizer"
     counts = tmp_path / "counts.npz"
     with monkeypatch.context() as broken:
-        broken.setattr("cs336_basics.bpe.base.BPE_Trainer.train_from_counts", fail)
+        broken.setattr(TRAINERS[DEFAULT_TRAINER], "learn_merges", fail)
         assert main([*arguments(text_file, output), "--save-counts", str(counts)]) == 1
     assert not output.exists()
     assert main([*arguments(text_file, output), "--counts", str(counts)]) == 0

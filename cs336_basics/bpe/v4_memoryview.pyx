@@ -5,10 +5,12 @@ position is in two linked lists: one links it to its neighbors in the word, and 
 previous and next positions of the same pair. A merge takes constant time per occurrence,
 regardless of the word's length, and no search is needed to find the occurrences:
 
-    position   0    1    2    3    4    5         (the words "low" and "lot")
-    token      l    o    w    l    o    t
-    next       1    2    -    4    5    -         the right neighbor in the word
-    same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
+    position       0    1    2    3    4    5     (the words "low" and "lot")
+    token          l    o    w    l    o    t
+    previous       -    0    1    -    3    4     the left neighbor in the word
+    next           1    2    -    4    5    -     the right neighbor
+    same_previous  -    -    -    0    -    -     (l, o) occurs at 0 and at 3
+    same_next      3    -    -    -    -    -
 
 The positions in a pair's list ascend, because a merge visits its occurrences from left to right and
 appends to the lists of the new pairs. Runs such as "aaaa" are therefore merged from the left, as
@@ -518,6 +520,7 @@ def _drawing(loop, tokens):
         row("word", loop.word),
         row("previous", loop.previous_position),
         row("next", loop.next_position),
+        row("same_previous", [loop.same_previous[p] if p in linked else NONE for p in range(size)]),
         row("same_next", [loop.same_next[p] if p in linked else NONE for p in range(size)]),
     ])
     heap = [(names[loop.heap_pair[i]], loop.heap_count[i]) for i in range(loop.heap_size)]

@@ -157,8 +157,8 @@ def test_symbols_are_printable(word, shown):
 
 def test_columns_with_wide_characters_are_aligned():
     position, token, *_ = draw("memoryview", {"中文".encode(): 1}, 4).split("\n")
-    assert position == "position   0   1  2  3   4  5"
-    assert token == "token      中  .  .  文  .  ."
+    assert position == "position       0   1  2  3   4  5"
+    assert token == "token          中  .  .  文  .  ."
 
 
 @pytest.mark.parametrize("name", ["memoryview", "native"])

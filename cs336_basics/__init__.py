@@ -17,6 +17,7 @@ __all__ = [
     "ModelConfig",
     "Tokenizer",
     "TransformerLM",
+    "evaluate",
     "load_run",
     "train_bpe",
 ]
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cs336_basics.model import ModelConfig, TransformerLM
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.training.load_run import load_run
+    from cs336_basics.training.text_evaluation import evaluate
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -34,5 +36,6 @@ else:
             "cs336_basics.model": "ModelConfig TransformerLM",
             "cs336_basics.tokenizer": "Tokenizer",
             "cs336_basics.training.load_run": "load_run",
+            "cs336_basics.training.text_evaluation": "evaluate",
         },
     )

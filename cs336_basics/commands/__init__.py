@@ -42,6 +42,7 @@ COMMANDS = {
     "estimate": "estimate the memory and time of a run, or of preparing a corpus",
     "plot": "plot the learning curves of runs",
     "generate": "generate text with a trained model",
+    "evaluate": "measure the loss and the bits per byte of models on text",
     "export": "convert a tokenizer, model or token file to another format",
     "experiments": "run the course's experiments and write a report",
     "completion": "print a shell completion script",

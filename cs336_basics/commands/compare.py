@@ -12,6 +12,7 @@ from cs336_basics._support.messages import counted
 from cs336_basics._support.validation import Count, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import TOKENIZERS_HELP, Command, CorporaOptions, Several
+from cs336_basics.commands._tables import table_lines
 
 if TYPE_CHECKING:
     from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
@@ -80,14 +81,7 @@ def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
         )
         for result in results
     ]
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (header, *rows)
-    ]
+    lines = table_lines(header, rows, num_names=2)
     for result in results:
         if result.changed_documents:
             lines.append(

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, option
+from cs336_basics.checkpoints.run_dir import comparable
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
+from cs336_basics.commands._tables import table_lines
+
+if TYPE_CHECKING:
+    from cs336_basics.training.learning_curves import Rows
 
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Plot the training and validation losses of one or more runs in one figure."""
+    """Plot the losses, or another measure, of one or more runs in one figure.
+
+    Each run has a color. The training loss is a thin line, and the validation loss has markers.
+    """
 
     runs: tuple[Path, ...] = option("run directories", metavar="RUN ...", positional=True)
     x: Literal["step", "tokens", "seconds", "all"] = option(
         "horizontal axis; all draws one panel for each axis", "all"
     )
-    ymax: float | None = option("upper limit of the loss axis", None, gt=0)
+    y: Literal["loss", "bits-per-byte", "lr", "grad-norm"] = option(
+        "vertical axis; bits-per-byte compares runs with different tokenizers", "loss"
+    )
+    ymax: float | None = option("upper limit of the vertical axis", None, gt=0)
     output: Path = option("image to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
 
 
@@ -31,18 +41,33 @@ def plot(options: Options) -> None:
     from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
 
     _check_format(options.output)
-    curves = dict(zip(name_runs(options.runs), map(read_curves, options.runs), strict=True))
+    curves = {
+        name: read_curves(path, options.y)
+        for name, path in zip(name_runs(options.runs), options.runs, strict=True)
+    }
     axes = list(AXES) if options.x == "all" else [options.x]
-    plot_runs(curves, options.output, axes, ymax=options.ymax)
-    say(f"{'run':<40}{'steps':>9}{'tokens':>15}{'seconds':>11}{'best val. loss':>16}")
-    for name, rows in curves.items():
-        best = min((row["val_loss"] for row in rows if "val_loss" in row), default=math.nan)
-        last = rows[-1]
-        say(
-            f"{name[-39:]:<40}{last['step']:>9,}{last['tokens']:>15,}"
-            f"{last.get('seconds', math.nan):>11,.0f}{best:>16.4f}"
+    plot_runs(curves, options.output, axes, y=options.y, ymax=options.ymax)
+    table = [
+        (
+            name[-39:],
+            f"{rows[-1]['step']:,}",
+            f"{rows[-1]['tokens']:,}",
+            _lowest(rows[-1:], "seconds", 0),
+            _lowest(rows, "val_loss", 4),
+            _lowest(rows, "val_bits_per_byte", 4),
         )
+        for name, rows in curves.items()
+    ]
+    header = ("run", "steps", "tokens", "seconds", "best val. loss", "best bits/byte")
+    for line in table_lines(header, table):
+        say(line)
     say(f"written to {options.output}")
+
+
+def _lowest(rows: Rows, metric: str, digits: int) -> str:
+    """Return the lowest value of a metric as text, or nothing if no row has it."""
+    values = [comparable(row, metric) for row in rows if metric in row]
+    return f"{min(values):,.{digits}f}" if values else ""
 
 
 def _check_format(output: Path) -> None:
@@ -64,4 +89,5 @@ COMMAND = Command(
     plot,
     "plot runs/a",
     "plot runs/a runs/b --x tokens --ymax 4 --output both.svg",
+    "plot runs/a runs/b --x tokens --y bits-per-byte",
 )

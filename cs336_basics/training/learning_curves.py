@@ -1,8 +1,9 @@
-"""Plots of learning curves: the losses of one or more runs over steps, tokens or time."""
+"""Plots of learning curves: the metrics of one or more runs over steps, tokens or time."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +28,28 @@ AXES = {
 }
 """Labels of the horizontal axis, by the metric that it shows."""
 
+MEASURES = {
+    "loss": ("cross-entropy loss (nats per token)", "train_loss", "val_loss"),
+    "bits-per-byte": ("bits per byte", None, "val_bits_per_byte"),
+    "lr": ("learning rate", "lr", None),
+    "grad-norm": ("norm of the gradient", "grad_norm", None),
+}
+"""Label of the vertical axis, training metric and validation metric of each measure.
 
-def read_curves(path: Path) -> Rows:
+Bits per byte let you compare runs with different tokenizers. Training rows do not have them.
+"""
+
+
+def read_curves(path: Path, y: str = "loss") -> Rows:
     """Return the metrics of a run, including any recorded times.
 
+    Args:
+        path: Run directory.
+        y: Key of MEASURES. If it is not the loss, the run must have it.
+
     Raises:
-        ValueError: If `path` is not a run directory, there are no metrics yet, or a row does not
-            contain the number of tokens.
+        ValueError: If `path` is not a run directory, there are no metrics yet, a row does not
+            contain the number of tokens, or no row has the measure.
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
@@ -48,6 +64,12 @@ def read_curves(path: Path) -> Rows:
                 place=str(run.metrics),
                 remedy="remove it",
             )
+    _, *metrics = MEASURES[y]
+    if y != "loss" and not any(metric in row for row in rows for metric in metrics):
+        raise InputError(
+            f"no row has the measure {y} ({' or '.join(filter(None, metrics))})",
+            place=str(run.metrics),
+        )
     return rows
 
 
@@ -82,18 +104,23 @@ def plot_runs(
     output: Path,
     axes: Sequence[str] = tuple(AXES),
     *,
+    y: str = "loss",
     title: str = "",
     ymin: float | None = None,
     ymax: float | None = None,
 ) -> None:
-    """Plot the losses of runs, one panel per axis. A run has the same color in all panels.
+    """Plot a measure of runs, one panel per axis.
+
+    A run has the same color in all panels. Its training metric is a thin line; its validation
+    metric has markers. If it has several validation sources, each has its own style of line.
 
     Args:
         curves: Metrics of each run by label.
         output: Image file to write. The suffix selects the format and defaults to PNG.
         axes: Keys of AXES, one per panel.
+        y: Key of MEASURES.
         title: Title above the panels.
-        ymin, ymax: Limits of the loss axis. Default to the range of the losses.
+        ymin, ymax: Limits of the vertical axis. Default to the range of the values.
 
     Raises:
         ValueError: If matplotlib cannot write the format, or $MPLBACKEND names no backend of this
@@ -102,14 +129,23 @@ def plot_runs(
     import_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(7 * len(axes), 5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(axes), squeeze=False)[0]
     for key, panel in zip(axes, panels, strict=True):
-        for index, (label, rows) in enumerate(curves.items()):
-            _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
+        entries: dict[str, Any] = {}  # of the legend: the color of each run, the style of each kind
+        kinds: dict[str, Any] = {}
+        for index, (name, rows) in enumerate(curves.items()):
+            for kind, metric, style in _lines_of(rows, y):
+                if points := _points(rows, key, metric):
+                    panel.plot(*zip(*points, strict=True), color=f"C{index}", **style)
+                    label = _figure_text(name)
+                    entries[label] = Line2D([], [], color=f"C{index}", label=label)
+                    label = _figure_text(kind)
+                    kinds[label] = Line2D([], [], color="gray", label=label, **style)
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
         if ymax is not None and ymin is None:
             # Scale the lower margin to the visible range, which excludes losses above ymax.
@@ -119,10 +155,10 @@ def plot_runs(
         panel.set_xlabel(AXES[key])
         if key == "tokens":
             panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20M instead of 2.0 and 1e7
-        panel.set_ylabel("cross-entropy loss (nats per token)")
+        panel.set_ylabel(MEASURES[y][0])
         panel.grid(alpha=0.3)
-        if panel.get_legend_handles_labels()[0]:
-            panel.legend()
+        if entries:
+            panel.legend(handles=[*entries.values(), *(kinds.values() if len(kinds) > 1 else ())])
     figure.suptitle(title)
     with atomic_writer(output) as file:
         figure.savefig(file, format=output.suffix.lstrip(".") or "png", dpi=120)
@@ -157,25 +193,33 @@ def _warn_once(message: str) -> None:
     warn(message)
 
 
-def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
-    """Draw the training loss as a thin line and the validation loss with markers.
+_TRAINING = {"alpha": 0.35, "linewidth": 1}
+_VALIDATION = {"marker": "o", "markersize": 3}
+_SOURCES = ("--", ":", "-.")
 
-    The label is given to the validation loss, or to the training loss if there were no evaluations.
-    """
-    drawn = None
-    for loss, style in (
-        ("train_loss", {"alpha": 0.35, "linewidth": 1}),
-        ("val_loss", {"marker": "o", "markersize": 3}),
-    ):
-        points = [
-            (row[x], comparable(row, loss))
-            for row in rows
-            if all(key in row and abs(row[key]) < _LARGEST for key in (x, loss))
-        ]
-        if points:
-            (drawn,) = panel.plot(*zip(*points, strict=True), color=color, **style)
-    if drawn is not None:
-        drawn.set_label(label)
+
+def _lines_of(rows: Rows, y: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the kind, the metric and the style of each line of a run."""
+    _, training, validation = MEASURES[y]
+    lines: list[tuple[str, str, dict[str, Any]]] = []
+    if training is not None:
+        lines.append(("training", training, _TRAINING if validation is not None else {}))
+    if validation is not None:
+        lines.append(("validation", validation, _VALIDATION))
+        keys = dict.fromkeys(key for row in rows for key in row)
+        sources = [key for key in keys if key.startswith(f"{validation}/")]
+        for key, style in zip(sources, itertools.cycle(_SOURCES), strict=False):
+            lines.append((key.partition("/")[2], key, {"linestyle": style, "linewidth": 1}))
+    return lines
+
+
+def _points(rows: Rows, x: str, metric: str) -> list[tuple[float, float]]:
+    """Return the points of a line that matplotlib can place."""
+    return [
+        (row[x], comparable(row, metric))
+        for row in rows
+        if all(key in row and abs(row[key]) < _LARGEST for key in (x, metric))
+    ]
 
 
 def _figure_text(name: str) -> str:

@@ -30,6 +30,16 @@ def test_runs_are_drawn_in_one_figure(runs, capsys, x):
     assert "both.png" in out
 
 
+def test_figures_that_a_run_does_not_have_are_left_empty(runs, capsys):
+    metrics = runs / "plain" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
+    (runs / "plain" / "timings.jsonl").unlink()
+    assert plot(["plain", "fast", "--x", "step"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split() == ["plain", "1", "64"]
+    assert "nan" not in out
+
+
 def test_an_ascii_terminal_shows_question_marks(runs, monkeypatch):
     (runs / "plain").rename(runs / "größe")
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

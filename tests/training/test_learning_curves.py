@@ -71,25 +71,73 @@ def test_a_run_may_have_any_name(runs, capsys, legends, name):
     assert legends[0][0] == legends[1][0]
     shown = legends[1][0].strip().replace(r"\$", "$")
     assert shown == printable_path(name)
-    assert legends[1][1] == "fast"
+    assert legends[1][1:] == ["fast", "training", "validation"]
 
 
 def test_runs_with_the_same_name_are_labelled_by_their_paths(runs, capsys, legends, monkeypatch):
     (runs / "new").mkdir()
     (runs / "fast").rename(runs / "new" / "plain")
     assert plot(["plain", "new/plain"]) == 0
-    assert legends == [["plain", "new/plain"]]
+    assert legends == [["plain", "new/plain", "training", "validation"]]
     assert "new/plain" in capsys.readouterr().out
     monkeypatch.chdir("plain")
     assert plot(["."]) == 0
-    assert legends[1] == ["plain"]
+    assert legends[1] == ["plain", "training", "validation"]
 
 
 def test_a_run_without_evaluations_is_in_the_legend(runs, legends):
     metrics = runs / "plain" / "metrics.jsonl"
     metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
     assert plot(["plain", "fast"]) == 0
-    assert legends == [["plain", "fast"]]
+    assert legends == [["plain", "fast", "training", "validation"]]
+
+
+def append(run, **metrics):
+    RunDirectory(run).append_metrics({"step": 11, "tokens": 704, **metrics}, {"seconds": 110.0})
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The points of each line of the first panel, by label of the vertical axis."""
+    from matplotlib.figure import Figure
+
+    found = {}
+
+    def note(figure, *_, **__):
+        lines = figure.axes[0].lines
+        found[figure.axes[0].get_ylabel()] = [list(line.get_xydata()[-1]) for line in lines]
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    return found
+
+
+def test_each_measure_has_its_own_lines(runs, drawn):
+    append("plain", train_loss=4.0, lr=0.25, grad_norm=2.0)
+    append("plain", val_loss=4.4, val_bits_per_byte=1.5)
+    for y in ("bits-per-byte", "lr", "grad-norm"):
+        assert plot(["plain", "--x", "step", "--y", y]) == 0
+    expected = {"bits per byte": 1.5, "learning rate": 0.25, "norm of the gradient": 2.0}
+    assert drawn == {label: [[11.0, value]] for label, value in expected.items()}
+
+
+def test_a_run_without_the_measure_is_refused(runs, capsys):
+    append("plain", lr=0.25)
+    assert plot(["plain", "fast", "--y", "lr"]) == 2
+    assert "fast/metrics.jsonl: no row has the measure lr" in error_of(capsys, "plot")
+    assert not (runs / "runs.png").exists()
+
+
+def test_the_last_evaluation_is_drawn_for_the_windows_of_the_others(runs, drawn):
+    append("fast", val_loss=9.0, val_loss_subset=3.25)
+    assert plot(["fast", "--x", "step"]) == 0
+    assert drawn["cross-entropy loss (nats per token)"][1] == [11.0, 3.25]
+
+
+def test_each_validation_source_has_a_line(runs, legends, capsys):
+    append("plain", **{"val_loss": 4.0, "val_loss/code": 3.0, "val_loss/ko": 5.0})
+    append("fast", **{"val_loss": 4.0, "val_loss/code": 2.0})
+    assert plot(["plain", "fast"]) == 0
+    assert legends == [["plain", "fast", "training", "validation", "code", "ko"]]
 
 
 @pytest.mark.parametrize(("ymax", "bottom"), [(6.0, 2.85), (5.5, 2.875), (2.0, -0.1)])
@@ -144,7 +192,7 @@ def test_every_run_with_a_step_has_a_curve(tmp_path, legends):
     validation = {"step": 1, "tokens": 64, "val_loss": 5.0}
     curves = {"whole": [training, validation], "diverged": [training], "missing": []}
     plot_group(tmp_path / "curves.png", "Curves", curves)
-    assert legends == [["whole", "diverged"]]
+    assert legends == [["whole", "diverged", "training", "validation"]]
 
 
 def test_the_losses_of_a_group_are_shown_around_the_best_final_loss(tmp_path, monkeypatch):

@@ -81,7 +81,15 @@ build: $(VENV)/built
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 SECONDS_SINCE = $$(($$(date +%s) - $$start)) s
 
-$(VENV)/installed: constraints.txt pyproject.toml
+# An environment keeps its interpreter, so another PYTHON is an error, even if nothing is to do.
+VERSION = import sys; print(sys.implementation.name, *sys.version_info[:2])
+.PHONY: same-python
+same-python:
+	@test ! -x $(BIN)/python || test "$(origin PYTHON)" = file || \
+	test "$$($(PYTHON) -c '$(VERSION)')" = "$$($(BIN)/python -c '$(VERSION)')" || \
+	{ echo "$(VENV) was made with another Python; remove it, or choose another directory with VENV=..." >&2; exit 1; }
+
+$(VENV)/installed: constraints.txt pyproject.toml | same-python
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "cs336_basics needs Python 3.10 or newer; choose one with make PYTHON=...")'
 	@echo "Installing torch and the build tools into $(VENV) ..."
 	@start=$$(date +%s); $(PYTHON) -m venv $(VENV) && $(PIP) setuptools cython && \

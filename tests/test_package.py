@@ -45,7 +45,10 @@ for rules in MAY_IMPORT.values():
     rules.add("_support")
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # Maps a file to another folder that it may import within a function.
-MAY_ALSO_IMPORT = {"tokenizer/tokenizer.py": "formats"}  # Tokenizer.from_* and Tokenizer.save
+MAY_ALSO_IMPORT = {
+    "tokenizer/tokenizer.py": "formats",  # Tokenizer.from_* and Tokenizer.save
+    "training/origin.py": "formats",  # --init-from DIRECTORY
+}
 WITHOUT_TORCH = (*TEXT, "bpe", "tokenizer", "data")
 
 

@@ -203,10 +203,14 @@ class RunDirectory:
                 remove(self.checkpoint(step))
 
     def best(self, last: int | None = None) -> BestLoss:
-        """Return the lowest validation loss, up to the step `last` if given."""
+        """Return the lowest validation loss, up to the step `last` if given.
+
+        The loss before the first step, which a run records if it starts from another model, does
+        not count.
+        """
         best = BestLoss()
         for row in self.read_metrics():
-            if "val_loss" in row and (last is None or row["step"] <= last):
+            if "val_loss" in row and row["step"] and (last is None or row["step"] <= last):
                 best = best.after(comparable(row, "val_loss"), row["step"])
         return best
 

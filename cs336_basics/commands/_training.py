@@ -23,6 +23,7 @@ from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.origin import start_from
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 from cs336_basics.training.trainer import NonFiniteLossError, Trainer, TrainResult
@@ -53,6 +54,8 @@ def _run(command: CommandLine, world: World) -> int:
         try:
             resume = command.options.resume
             run = None if resume is None else RunDirectory(resume)
+            if run is None:
+                command.config = start_from(command.config, command.set_by_user())
             sources = check_start(command.config, world, run)
             data = command.config.data
             for paths in (data.train_path, data.valid_path):

@@ -74,6 +74,10 @@ class CommandLine:
     note: str | None = None
     """Message on how the schedule continues, for a run resumed with a different max_steps."""
 
+    def set_by_user(self) -> list[str]:
+        """Return the fields that the user has set, on the command line or in a file."""
+        return [name for name, origin in self.origins.items() if origin not in NAMED_CONFIGS]
+
     def choose_fast_path(self, num_processes: int = 1) -> None:
         """Apply `--fast auto` to the configuration, and print the values chosen."""
         if self.options.fast == "auto":

@@ -74,8 +74,9 @@ def estimate(command: CommandLine) -> None:
     import torch
 
     from cs336_basics.training.devices import choose_device
+    from cs336_basics.training.origin import start_from
 
-    command.config = _checked(command.config)
+    command.config = _checked(start_from(command.config, command.set_by_user()))
     if command.config.num_workers is not None:
         torch.set_num_threads(command.config.num_workers)
     command.choose_fast_path()
@@ -145,7 +146,7 @@ def _checked(config: TrainConfig) -> TrainConfig:
     if data.train_path is None:
         data = dataclasses.replace(data, dataset="sample")
     check_start(dataclasses.replace(config, data=data))
-    if data.tokenizer is None:
+    if data.tokenizer is None or config.init_from is not None:
         return config
     vocab_size = Tokenizer.from_directory(data.tokenizer).vocab_size
     model = dataclasses.replace(config.model, vocab_size=vocab_size)

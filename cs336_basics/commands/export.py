@@ -127,8 +127,9 @@ def _export_run(options: Any, directory: str, own: dict[str, Any]) -> None:
     checkpoint = options.checkpoint or "last"
     model, tokenizer = load_run(directory, checkpoint=checkpoint)
     to, output = options.to, options.output
-    data = load_config(RunDirectory(directory).config).data
-    card = card_of_run(directory, data, checkpoint)
+    config = load_config(RunDirectory(directory).config)
+    card = card_of_run(directory, config.data, checkpoint)
+    card = dataclasses.replace(card, origin=config.origin_facts())
     export_model(model, tokenizer, to, output, card=card, overwrite=options.overwrite, **own)
     say_kept(tokenizer, own.get("keep_files", False))
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))

@@ -256,12 +256,15 @@ def _open(files: Sequence[str], tokenizer: Tokenizer) -> list[TokenFile]:
     return open_token_files(files, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash())
 
 
-def check_sources(preparation: Preparation, prepared: Path | None = None) -> Sources:
+def check_sources(
+    preparation: Preparation, prepared: Path | None = None, tokenizer: Tokenizer | None = None
+) -> Sources:
     """Find and check the inputs of a run, before anything is written.
 
     Args:
         preparation: What determines the data.
         prepared: The data directory of a run that is resumed; see `find_sources`.
+        tokenizer: Tokenizer that has already been loaded from `data.tokenizer`.
 
     Raises:
         FileNotFoundError: If a text is missing. For a dataset, the message includes the command
@@ -273,7 +276,6 @@ def check_sources(preparation: Preparation, prepared: Path | None = None) -> Sou
     train, valid = find_sources(data, prepared)
     if not data.allow_overlap:
         check_overlap(train, valid)
-    tokenizer = None
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:
         raise InputError(
@@ -285,7 +287,7 @@ def check_sources(preparation: Preparation, prepared: Path | None = None) -> Sou
         for split in ("train", "valid"):
             dataset_path(data.dataset, split, data.data_dir)
     if data.tokenizer is not None:
-        tokenizer = Tokenizer.from_directory(data.tokenizer)
+        tokenizer = tokenizer or Tokenizer.from_directory(data.tokenizer)
         _check_tokenizer(tokenizer, data.tokenizer)
         for source in (train, valid):
             if isinstance(source, TokenFiles):

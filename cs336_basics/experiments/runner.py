@@ -45,6 +45,8 @@ def run_experiments(
         TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """
     common = {**scale.values, **(values or {})}
+    if common.get("init_from") is not None:
+        raise InputError("must be unset; the experiments draw their weights", argument="init_from")
     for key in ("data.train_path", "data.valid_path"):
         paths = common.get(key) or ()
         for path in [paths] if isinstance(paths, str) else paths:

@@ -27,6 +27,8 @@ class ModelCard:
     """Number of tokens trained on, including repetitions."""
     losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Mapping from names, such as "validation loss", to values in nats per token."""
+    origin: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Facts about the model that the training started from, if it did."""
 
 
 def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
@@ -79,6 +81,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
     if card.tokens is not None:
         lines.append(f"| tokens trained on | {card.tokens:,} |")
     lines += [f"| {_shown(key)} | {value:.4f} |" for key, value in card.losses.items()]
+    lines += [f"| {_shown(key)} | {_shown(value)} |" for key, value in card.origin.items()]
     if card.data:
         lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
         lines += [

@@ -25,6 +25,7 @@ __all__ = [
     "select_embeddings",
     "silu",
     "softmax",
+    "transfer_embeddings",
 ]
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
     from cs336_basics.model.config import ModelConfig
     from cs336_basics.model.kv_cache import KVCache
     from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
-    from cs336_basics.model.resizing import resize_embeddings, select_embeddings
+    from cs336_basics.model.resizing import (
+        resize_embeddings,
+        select_embeddings,
+        transfer_embeddings,
+    )
     from cs336_basics.model.transformer import TransformerBlock, TransformerLM
 else:
     __getattr__, __dir__ = lazy_names(
@@ -46,7 +51,8 @@ else:
             "cs336_basics.model.attention": "MultiHeadSelfAttention RotaryPositionalEmbedding "
             "scaled_dot_product_attention softmax",
             "cs336_basics.model.config": "ModelConfig",
-            "cs336_basics.model.resizing": "resize_embeddings select_embeddings",
+            "cs336_basics.model.resizing": "resize_embeddings select_embeddings "
+            "transfer_embeddings",
             "cs336_basics.model.kv_cache": "KVCache",
             "cs336_basics.model.layers": "Embedding Linear RMSNorm SiLUFeedForward SwiGLU silu",
             "cs336_basics.model.transformer": "TransformerBlock TransformerLM",

@@ -106,6 +106,40 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
     _replace_tables(model, lambda table: table[index.to(table.device)], len(order))
 
 
+def transfer_embeddings(model: TransformerLM, rows: Sequence[Sequence[int]]) -> None:
+    """Give a model another vocabulary, where each id starts from ids of the present one.
+
+    The row of an id is the mean of the rows of its old ids, or of all old rows if it has none; see
+    `resize_embeddings`. `model.config.vocab_size` is updated. Create a new optimizer afterwards.
+
+    Args:
+        model: A TransformerLM on any device, not wrapped or compiled.
+        rows: The old ids of each new id; see `tokenizer.token_origins`.
+
+    Raises:
+        TypeError: If `model` is not a TransformerLM, or an id is not an integer.
+        ValueError: If `rows` is empty, or an id is not an old id.
+    """
+    old_size = _vocab_size_of(model)
+    if not rows:
+        raise InputError("must not be empty", argument="rows")
+    made_of = [
+        [checked_integer("rows", part, 0, old_size - 1, place=f"id {new_id}") for part in parts]
+        for new_id, parts in enumerate(rows)
+    ]
+
+    def transferred(table: Tensor) -> Tensor:
+        wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
+        index = torch.tensor([parts[0] if parts else 0 for parts in made_of], device=table.device)
+        result = wide[index]  # (vocab_size, d_model)
+        for new_id, parts in enumerate(made_of):
+            if len(parts) != 1:
+                result[new_id] = (wide[parts] if parts else wide).mean(dim=0)
+        return result.to(table.dtype)
+
+    _replace_tables(model, transferred, len(made_of))
+
+
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
         raise InputTypeError(

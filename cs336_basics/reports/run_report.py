@@ -102,6 +102,7 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
         "tokens per second": f"{last['tokens'] / (run.seconds() or math.nan):,.0f}",
         "device, precision (as configured)": f"{config.device}, {config.precision}",
         **{f"{name}, SHA-256": digest for name, digest in card.data.items()},
+        **config.origin_facts(),
         "report written on": f"{platform.platform()}, {os.cpu_count()} cores, torch "
         f"{torch.__version__}",
     }

@@ -3,7 +3,7 @@
 from cs336_basics._support.visible import visible, visible_parts
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
-from cs336_basics.tokenizer.editing.extend import extend, token_parts
+from cs336_basics.tokenizer.editing.extend import extend, token_origins, token_parts
 from cs336_basics.tokenizer.editing.prune import Pruned, prune
 from cs336_basics.tokenizer.editing.token_counts import count_token_file, count_tokens, never_used
 from cs336_basics.tokenizer.editing.translate import translate_token_file
@@ -42,6 +42,7 @@ __all__ = [
     "never_used",
     "parts_of",
     "prune",
+    "token_origins",
     "token_parts",
     "tokens_of",
     "translate_token_file",

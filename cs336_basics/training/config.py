@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from cs336_basics._support.arguments import MAX_INT64, MOST_THREADS
@@ -62,6 +64,34 @@ class ScheduleConfig(Checked):
 
 
 @dataclass(frozen=True)
+class OriginConfig(Checked):
+    """The model that a run started from. The run records it; a hash that is set is compared.
+
+    The fields are empty for a run that starts from drawn weights.
+    """
+
+    weights: str | None = option("SHA-256 of the weights that init_from names", None)
+    tokenizer: str | None = option("hash of the tokenizer that init_from names", None)
+    step: Amount | None = option("optimizer steps of these weights, if known", None)
+    loss: float | None = option("validation loss of these weights in their own run, if known", None)
+
+    def facts(self, name: str) -> dict[str, str]:
+        """Return the facts as text, for cards and reports.
+
+        Args:
+            name: Name of the model, without directories, which may be private.
+        """
+        found = {
+            "started from": name,
+            "its weights, SHA-256": self.weights,
+            "its tokenizer, SHA-256": self.tokenizer,
+            "its step": None if self.step is None else f"{self.step:,}",
+            "its validation loss": None if self.loss is None else f"{self.loss:.4f}",
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class TrainConfig(Checked):
     """The complete configuration of a run, stored in the run directory as `config.yaml`.
 
@@ -71,6 +101,13 @@ class TrainConfig(Checked):
 
     name: str = option(
         "name of the run; by default, its directory is runs/NAME-DATE", "sample", common=True
+    )
+    init_from: str | None = option(
+        "run, checkpoint of a run or Hugging Face directory whose weights and tokenizer the run "
+        "starts from; unset: drawn weights",
+        None,
+        common=True,
+        resumable=True,
     )
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
@@ -176,10 +213,16 @@ class TrainConfig(Checked):
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = variant(OPTIMIZERS)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    origin: OriginConfig = field(default_factory=OriginConfig)
 
     def __post_init__(self) -> None:
         """Check each value, then the constraints between values."""
         super().__post_init__()
+        if self.init_from is not None:
+            object.__setattr__(self, "init_from", os.path.expanduser(self.init_from))
+        elif self.origin != OriginConfig():
+            recorded = [name for name, value in vars(self.origin).items() if value is not None]
+            raise InputError(("requires ", Argument("init_from")), argument=f"origin.{recorded[0]}")
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise InputError(
                 f"must contain only letters, digits, '-', '.' and '_', got {short_repr(self.name)}",
@@ -202,6 +245,15 @@ class TrainConfig(Checked):
                 f"{short_repr(self.log_to)}",
                 argument="log_to",
             )
+
+    def origin_facts(self) -> dict[str, str]:
+        """Return the facts about the model that the run started from, for cards and reports."""
+        if self.init_from is None:
+            return {}
+        path = Path(self.init_from)
+        is_checkpoint = path.suffix == ".safetensors"
+        name = f"{path.name} of {path.parent.parent.name}" if is_checkpoint else path.name
+        return self.origin.facts(name)
 
     @property
     def preparation(self) -> Preparation:

@@ -1,5 +1,6 @@
 """Starting and resuming a training run. Read this before the loop in trainer.py.
 
+config = start_from(config)                         # if it continues another model
 sources = check_start(config)                       # before any file is written
 run = create_run(config, "runs/mine")
 with open_trainer(config, run, sources) as trainer:  # prepares data, builds and restores
@@ -12,10 +13,12 @@ import contextlib
 import dataclasses
 import datetime
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
@@ -25,12 +28,15 @@ from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoi
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
 from cs336_basics.data.sources import absolute_paths, check_length
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config
 from cs336_basics.training.devices import check_compile, check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
 from cs336_basics.training.loggers import check_loggers, open_loggers
+from cs336_basics.training.origin import find_origin, run_tokenizer
 from cs336_basics.training.products import check_products
 from cs336_basics.training.trainer import Trainer
 
@@ -69,7 +75,17 @@ def check_start(
     Raises:
         ValueError, OSError: If the configuration cannot be used on this machine.
     """
-    sources = check_sources(config.preparation, None if resumed is None else resumed.data)
+    tokenizer = None
+    if config.init_from is not None:
+        if config.origin.weights is None:
+            raise InputError("must be read by `start_from` first", argument="init_from")
+        # The run has a copy of the tokenizer, since the origin may be gone.
+        if resumed is not None and (resumed.tokenizer / TOKENIZER_FILE).is_file():
+            tokenizer = Tokenizer.from_directory(resumed.tokenizer)
+        else:
+            tokenizer = run_tokenizer(config)
+    prepared = None if resumed is None else resumed.data
+    sources = check_sources(config.preparation, prepared, tokenizer)
     for key, source in (("train_path", sources.train), ("valid_path", sources.valid)):
         check_length(f"data.{key}", source, config.model.context_length)
     check_batch_size(config, world or World())
@@ -111,9 +127,10 @@ def save_config(config: TrainConfig, run: RunDirectory) -> None:
         path = getattr(config.data, name)
         if path is not None:
             paths[name] = absolute_paths(path)
+    origin = None if config.init_from is None else os.path.abspath(config.init_from)
     data = dataclasses.replace(config.data, **paths)
     with atomic_writer(run.config, "w") as file:
-        file.write(config_to_yaml(dataclasses.replace(config, data=data)))
+        file.write(config_to_yaml(dataclasses.replace(config, data=data, init_from=origin)))
 
 
 @contextlib.contextmanager
@@ -161,7 +178,12 @@ def open_trainer(
                 for line in _rounding_changes(load_config(run.config), config):
                     say(line)
                 _check_size(config, run, resume)
-            trainer = _build(config, run, data, world, say)
+            weights = None
+            if config.init_from is not None and not _has_checkpoint(run, resume):
+                origin = find_origin(config.init_from)
+                origin.check(config.origin)
+                weights = origin.weights_for(config.model, data.tokenizer, say)
+            trainer = _build(config, run, data, weights, world, say)
             if resume is not None:
                 resume_run(trainer, resume)
                 say(_state_of(trainer))
@@ -207,7 +229,7 @@ def _prepare(
 def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:
     """Return a configuration whose model has the tokenizer's vocabulary size."""
     vocab_size = data.tokenizer.vocab_size
-    if vocab_size == config.model.vocab_size:
+    if vocab_size == config.model.vocab_size or config.init_from is not None:
         return config
     # An existing tokenizer has its own size, and a small text may not yield enough merges.
     report(f"model.vocab_size becomes {vocab_size:,}, the tokenizer's vocabulary size")
@@ -240,8 +262,18 @@ def _check_size(config: TrainConfig, run: RunDirectory, resume: Resumption) -> N
         check_model_size(config.model, run, saved)
 
 
+def _has_checkpoint(run: RunDirectory, resume: Resumption | None) -> bool:
+    """Return whether a run resumes from a checkpoint, and not from its beginning."""
+    return resume is not None and (resume.checkpoint is not None or bool(run.steps_saved()))
+
+
 def _build(
-    config: TrainConfig, run: RunDirectory, data: PreparedData, world: World, report: Report
+    config: TrainConfig,
+    run: RunDirectory,
+    data: PreparedData,
+    weights: Mapping[str, Tensor] | None,
+    world: World,
+    report: Report,
 ) -> Trainer:
     trainer = Trainer(
         config,
@@ -249,6 +281,7 @@ def _build(
         data.valid_tokens,
         run,
         tokenizer=data.tokenizer,
+        weights=weights,
         world=world,
         report=report,
     )
@@ -319,7 +352,7 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
         ValueError: If all checkpoints that the run has saved are missing or damaged.
     """
     steps = run.steps_saved()
-    if not steps and any("val_loss" in row for row in run.read_metrics()):
+    if not steps and any("val_loss" in row and row["step"] for row in run.read_metrics()):
         # Starting again would remove the metrics, the only remaining record of the run.
         raise InputError(
             "the saved checkpoints of this run are missing",

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import math
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,8 @@ class Trainer:
         valid_tokens: Token ids for the evaluations.
         run: Directory for metrics, checkpoints, samples and the plot.
         tokenizer: Tokenizer for samples and bits per byte. None omits both.
+        weights: State dict that a new run starts from. The model is then evaluated before the first
+            step. None draws the weights.
         world: The processes that train this model together. Each has its own Trainer.
         report: Callback invoked with each line to show.
 
@@ -118,6 +120,7 @@ class Trainer:
         run: RunDirectory,
         *,
         tokenizer: Tokenizer | None = None,
+        weights: Mapping[str, Tensor] | None = None,
         world: World | None = None,
         report: Callable[[str], None] = print,
     ) -> None:
@@ -133,7 +136,8 @@ class Trainer:
             self.device = torch.device("cuda", self.world.local_rank)  # one GPU for each process
         self.loader = self._load(train_tokens)
         self.evaluation = Evaluation(config, valid_tokens, tokenizer)
-        self._build()
+        self._starts_from_weights = weights is not None
+        self._build(weights)
         self.peak_flops = peak_flops(device_name(self.device), config.precision)
         self.stop = StopSignals(ignores_late=self.world.size > 1)
         self.loggers: Sequence[Logger] = ()
@@ -172,7 +176,7 @@ class Trainer:
         )
         return StepLoader(windows, batches, pin_memory=self.device.type == "cuda")
 
-    def _build(self) -> None:
+    def _build(self, weights: Mapping[str, Tensor] | None) -> None:
         """Build the model, the optimizer and the loss."""
         config, world = self.config, self.world
         if config.num_workers is not None:
@@ -181,7 +185,10 @@ class Trainer:
         # Drawing weights on the CPU gives the same weights on every device.
         self.model = TransformerLM(
             config.model, dropout=config.dropout, recompute=config.checkpoint_activations
-        ).to(self.device)
+        )
+        if weights is not None:
+            self.model.load_state_dict(weights)
+        self.model.to(self.device)
         if config.products == "onednn":
             use_onednn(self.model)
         sharded = world.size > 1 and config.parallel == "fsdp"
@@ -223,6 +230,8 @@ class Trainer:
         progress = Progress(self.step, config.max_steps, self.say, self.world.is_first)
 
         with self.stop, exact_arithmetic(self.device, config.deterministic), progress:
+            if self._starts_from_weights and self.step == 0:
+                self._evaluate_start()
             if self._evaluation_is_missing():  # the last session stopped before evaluating
                 self._evaluate_and_record(self.step)
 
@@ -408,6 +417,15 @@ class Trainer:
             self.world,
             before_batch=stop_if_asked,
         )
+
+    def _evaluate_start(self) -> None:
+        """Evaluate the weights that the run starts from, unless an earlier session did."""
+        if any(row["step"] == 0 for row in self.run.read_metrics()):
+            return
+        row, line = evaluation_row(0, 0, self.evaluate())
+        self.say(line)
+        self._record(row, {"seconds": self.clock.seconds()})
+        self.world.wait()
 
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate the model, sample text, and write the row of metrics."""

@@ -167,6 +167,31 @@ def test_a_resumed_run_may_compute_in_another_way_and_says_so(tiny, capsys):
     assert "only up to rounding" not in capsys.readouterr().out
 
 
+def test_a_run_starts_from_another_and_its_card_and_report_say_so(tiny, capsys):
+    assert main(["--config", tiny, "--run-dir", "old"]) == 0
+    capsys.readouterr()
+    words = ["--config", tiny, "--run-dir", "new", "--init-from", "old", "--max-steps", "2"]
+    assert main([*words, "--model.d-model", "32"]) == 2
+    error = capsys.readouterr().err
+    assert "--model.d-model must be 16" in error
+    assert not Path("new").exists()
+    assert main([*words, "--model.context-length", "8", "--seed", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "starting from " in out
+    assert "step 0: validation loss" in out
+    config = yaml.safe_load(Path("new/config.yaml").read_text())
+    assert config["init_from"] == str(Path("old").resolve())
+    assert config["origin"]["step"] == 12
+    assert config["model"]["context_length"] == 8
+    digest = config["origin"]["weights"]
+    assert command("export")(["--run", "new", "--to", "huggingface", "--output", "out"]) == 0
+    assert f"| its weights, SHA-256 | {digest} |" in Path("out/README.md").read_text()
+    assert command("report")(["--run", "new", "--output", "page.html"]) == 0
+    assert digest in Path("page.html").read_text()
+    assert command("estimate")([*words, "--no-measure"]) == 0
+    assert "parameters" in capsys.readouterr().out
+
+
 def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
     # For example, `| head` closes the pipe early, and Ctrl-C also ends `| tee`.
     outputs = []

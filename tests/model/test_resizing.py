@@ -6,7 +6,7 @@ import torch
 
 from cs336_basics import ModelConfig, TransformerLM
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics.model import resize_embeddings, select_embeddings
+from cs336_basics.model import resize_embeddings, select_embeddings, transfer_embeddings
 from tests.errors import rejects
 
 IDS = torch.tensor([[1, 5, 7, 2]])
@@ -51,6 +51,21 @@ def test_selected_rows_keep_their_logits(tied):
     assert model.config.vocab_size == 5
     logits = model(torch.from_numpy(id_map)[IDS])
     torch.testing.assert_close(logits, before[..., [1, 2, 6, 5, 7]])
+
+
+@both
+def test_transferred_rows_are_means_of_old_rows_in_any_order(tied):
+    model = small_model(tied)
+    tables = [model.token_embeddings.weight.detach(), model.head_weight.detach()]
+    transfer_embeddings(model, [[7], [], [1, 2, 2], [0], [7]])
+    assert model.config.vocab_size == 5
+    for old, new in zip(tables, (model.token_embeddings.weight, model.head_weight), strict=True):
+        mean = (old[1] + 2 * old[2]) / 3
+        torch.testing.assert_close(new, torch.stack([old[7], old.mean(0), mean, old[0], old[7]]))
+    model(torch.tensor([[4]])).sum().backward()
+    for rows, named in (([], "rows"), ([[10]], "rows"), ([[-1]], "rows")):
+        with rejects(named):
+            transfer_embeddings(model, rows)
 
 
 def test_dtype_and_frozen_parameters_are_kept():

@@ -181,6 +181,7 @@ def _description(card: ModelCard) -> str:
         parts.append(f"{card.tokens:,} tokens")
     parts += [f"{key} {value:.4f}" for key, value in card.losses.items()]
     parts += [f"{file} (SHA-256 {digest})" for file, digest in card.data.items()]
+    parts += [f"{key} {value}" for key, value in card.origin.items()]
     return "; ".join(parts)
 
 

@@ -15,9 +15,9 @@ import io
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ from cs336_basics.formats.huggingface.llama import (
 )
 from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.model_card import ModelCard, card_text
-from cs336_basics.model import TransformerLM
+from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.config import context_fits
 from cs336_basics.tokenizer import Tokenizer
 
@@ -127,18 +127,10 @@ def load_model(
         FileNotFoundError: If a file is missing.
         ValueError: If a file is damaged, or TransformerLM cannot represent the model.
     """
-    directory = Path(directory)
+    found = find_model(directory, context_length)
+    directory, config = Path(directory), found.config
     path = directory / "config.json"
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; pass a directory saved by transformers")
-    content = read_json_object(path, _LONGEST_CONFIG)
-    if context_length is not None:
-        content["max_position_embeddings"] = context_length
-    try:
-        config = config_from_llama(content)
-    except InputError as error:
-        raise InputError(str(error), place=os.fspath(path)) from None
-    tensors = _read_tensors(directory)
+    tensors = _read_tensors(found.files)
     if not context_fits(config, sum(tensor.nbytes for tensor in tensors.values())):
         raise InputError(
             f"max_position_embeddings {config.context_length:,} is too large",
@@ -154,11 +146,40 @@ def load_model(
     return model
 
 
-def _read_tensors(directory: Path) -> dict[str, Tensor]:
-    """Return the tensors in model.safetensors, or in all files listed in the index."""
+class FoundModel(NamedTuple):
+    """A model in Hugging Face's format whose weights have not been read."""
+
+    config: ModelConfig
+    files: tuple[Path, ...]
+    """The safetensors files."""
+    end_of_text_id: int | None
+    """The id that ends a text, the first one if there are several."""
+
+
+def find_model(directory: str | os.PathLike[str], context_length: int | None = None) -> FoundModel:
+    """Read the configuration of a model, and find the files of its weights; see `load_model`."""
+    directory = Path(directory)
+    path = directory / "config.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; pass a directory saved by transformers")
+    content = read_json_object(path, _LONGEST_CONFIG)
+    if context_length is not None:
+        content["max_position_embeddings"] = context_length
+    try:
+        config = config_from_llama(content)
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(path)) from None
+    ends = content.get("eos_token_id")
+    end = next(iter(ends), None) if isinstance(ends, list) else ends
+    is_id = type(end) is int and 0 <= end < config.vocab_size
+    return FoundModel(config, _weight_files(directory), end if is_id else None)
+
+
+def _weight_files(directory: Path) -> tuple[Path, ...]:
+    """Return the path of model.safetensors, or of all files listed in the index."""
     path, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
     if path.exists():
-        return _read_file(path)
+        return (path,)
     if not index.exists():
         pickles = sorted(path.name for path in directory.glob("*.bin"))
         advice = f"; {pickles[0]} is a pickle, which may run code; convert it" if pickles else ""
@@ -171,13 +192,16 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
             f"directory, got {short_repr(weight_map)}",
             place=str(index),
         )
+    return tuple(directory / name for name in sorted(set(names)))
+
+
+def _read_tensors(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the tensors in all files."""
     found: dict[str, Tensor] = {}
-    for name in sorted(set(names)):
-        for key, tensor in _read_file(directory / name).items():
+    for file in files:
+        for key, tensor in _read_file(file).items():
             if key in found:
-                raise InputError(
-                    f"tensor {short_repr(key)} occurs twice", place=str(directory / name)
-                )
+                raise InputError(f"tensor {short_repr(key)} occurs twice", place=str(file))
             found[key] = tensor
     return found
 

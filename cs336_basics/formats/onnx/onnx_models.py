@@ -138,6 +138,7 @@ def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> 
         **{key: str(value) for key, value in dataclasses.asdict(model.config).items()},
         **{f"trained_on: {file}": digest for file, digest in card.data.items()},
         **{key: f"{value:.6g}" for key, value in card.losses.items()},
+        **card.origin,
     }
     if card.steps is not None:
         found["steps"] = str(card.steps)

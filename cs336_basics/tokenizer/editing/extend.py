@@ -15,6 +15,7 @@ if its old encoding contains none of the new pairs.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -108,6 +109,36 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
         except AbsentByteError:
             parts[token_id] = []
     return parts
+
+
+def token_origins(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
+    """Return the old ids that each id of another tokenizer starts from, for `transfer_embeddings`.
+
+    Unlike in `token_parts`, ids may be renumbered and tokens may be missing, as after `prune`.
+
+    Returns:
+        For each new id, a list: the old id of the same token; if there is none, the old ids of the
+        token's bytes; and an empty list for other special tokens, for tokens with a byte that is
+        missing from `old`, and for ids without a token.
+
+    Raises:
+        TypeError: If `old` or `new` is not a Tokenizer.
+    """
+    check_is_tokenizer(old, "old")
+    check_is_tokenizer(new, "new")
+    merger, known = RankMerger(old.definition), old.definition.token_ids
+    origins: list[list[int]] = [[] for _ in range(new.vocab_size)]
+    added = {token_id: content for content, token_id in new.definition.added_ids.items()}
+    for token_id, token in new.vocab.items():
+        if (content := added.get(token_id)) is not None:
+            same = old.definition.added_ids.get(content)
+            origins[token_id] = [] if same is None else [same]
+        elif token in known:
+            origins[token_id] = [known[token]]
+        else:
+            with contextlib.suppress(AbsentByteError):
+                origins[token_id] = merger.encode(token)
+    return origins
 
 
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:

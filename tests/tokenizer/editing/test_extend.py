@@ -10,7 +10,7 @@ from cs336_basics import Tokenizer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.bpe.reference import merge_by_rank
 from cs336_basics.splitting import pretokenize, split_special_tokens
-from cs336_basics.tokenizer import extend, token_parts
+from cs336_basics.tokenizer import extend, prune, token_origins, token_parts
 from tests.errors import rejects
 from tests.tokenizer.examples import (
     END,
@@ -93,6 +93,29 @@ def test_parts_are_the_old_ids_of_new_tokens():
     for token_id, old_ids in parts.items():
         if old_ids:
             assert old.decode_bytes(old_ids) == new.vocab[token_id]
+
+
+def test_origins_are_the_ids_of_the_same_token_or_of_its_bytes():
+    old = small_tokenizer()
+    longer = extend(old, ["blockchain", "🐍"], ["<|user|>"])
+    new = prune(longer, 270, {b"blockchain": 9, b" the": 5}).tokenizer
+    origins = token_origins(old, new)
+    assert len(origins) == new.vocab_size
+    assert origins[new.special_token_id("<|user|>")] == []
+    assert origins[new.special_token_id(END)] == [old.special_token_id(END)]
+    renumbered = 0
+    for token_id, token in new.vocab.items():
+        if (same := old.definition.token_ids.get(token)) is not None:
+            assert origins[token_id] == [same]
+            renumbered += same != token_id
+        elif token_id not in new.definition.added_ids.values():
+            assert len(origins[token_id]) > 1
+            assert old.decode_bytes(origins[token_id]) == token
+    assert renumbered > 0
+    bytes_only = Tokenizer({0: b"a", 2: b"b"}, [])
+    assert token_origins(bytes_only, Tokenizer({0: b"b", 1: b"c", 4: b"a"}, [])) == [
+        [2], [], [], [], [0],
+    ]  # fmt: skip
 
 
 def test_parts_of_an_unrelated_vocabulary_are_rejected():

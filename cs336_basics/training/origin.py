@@ -1,0 +1,255 @@
+"""The model that a run starts from: `train --init-from RUN | CHECKPOINT | DIRECTORY`.
+
+    config = start_from(config)                     # the model's shape and tokenizer
+    ...
+    weights = find_origin(config.init_from).weights_for(config, tokenizer)
+
+Only the weights and the tokenizer are taken over. The run has its own optimizer, schedule and data,
+and starts at step 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.files import printable_path, sha256_file
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model.resizing import transfer_embeddings
+from cs336_basics.tokenizer import Tokenizer, extend, token_origins
+from cs336_basics.training.config import OriginConfig, TrainConfig
+from cs336_basics.training.config_files import load_config
+from cs336_basics.training.load_run import load_run
+
+_FREE = ("context_length", "attention")
+"""Fields of the model that the run chooses: they do not change the weights."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A trained model with its tokenizer."""
+
+    path: Path
+    """Checkpoint, or directory in Hugging Face's format."""
+    config: ModelConfig
+    tokenizer_path: Path
+    tokenizer: Tokenizer
+    files: tuple[Path, ...]
+    """Files of the weights."""
+    load: Callable[[], TransformerLM]
+    """Function that loads the model."""
+    step: int | None = None
+    """Number of optimizer steps, if known."""
+    loss: float | None = None
+    """Validation loss after these steps, if known."""
+    end_of_text_id: int | None = None
+    """Id of the token that ends a text, if it is not END_OF_TEXT."""
+
+    @functools.cached_property
+    def record(self) -> OriginConfig:
+        """What the configuration of a run says about its origin."""
+        hashes = [sha256_file(file) for file in self.files]
+        return OriginConfig(
+            weights=hashes[0] if len(hashes) == 1 else ", ".join(hashes),
+            tokenizer=self.tokenizer.hash(),
+            step=self.step,
+            loss=self.loss,
+        )
+
+    def check(self, recorded: OriginConfig) -> None:
+        """Check that the model is the one that a configuration names.
+
+        Raises:
+            ValueError: If the weights or the tokenizer have another hash.
+        """
+        for key in ("weights", "tokenizer"):
+            expected, found = getattr(recorded, key), getattr(self.record, key)
+            if expected not in (None, found):
+                raise InputError(
+                    (
+                        f"must have {key} with the hash in ",
+                        Argument(f"origin.{key}"),
+                        f" ({expected}), got {found} in {printable_path(self.path)}",
+                    ),
+                    argument="init_from",
+                )
+
+    def weights_for(
+        self, config: ModelConfig, tokenizer: Tokenizer, report: Callable[[str], None] = print
+    ) -> dict[str, Tensor]:
+        """Return a state dict for a model with this configuration and tokenizer.
+
+        If the tokenizer is another one, the vectors of the embedding and the head follow their
+        tokens. A token that is new starts as the mean of the tokens that spell it.
+
+        Args:
+            config: Configuration from `start_from`.
+            tokenizer: Tokenizer of the run.
+            report: Callback invoked with a line for each thing that was done.
+
+        Raises:
+            ValueError, OSError: If the weights cannot be read.
+        """
+        model = self.load()
+        report(f"starting from {printable_path(self.path)}{self._facts()}")
+        if tokenizer.hash() != self.tokenizer.hash():
+            rows = token_origins(self.tokenizer, tokenizer)
+            if END_OF_TEXT not in self.tokenizer.special_tokens and self.end_of_text_id is not None:
+                rows[tokenizer.special_token_id(END_OF_TEXT)] = [self.end_of_text_id]
+            transfer_embeddings(model, rows)
+            kept = {row[0] for row in rows if len(row) == 1}
+            made, unknown = sum(len(row) > 1 for row in rows), rows.count([])
+            report(
+                f"vocabulary: {len(kept):,} of {len(self.tokenizer):,} tokens keep their vectors; "
+                f"{made:,} new ones start as the mean of their parts, and {unknown:,} as the mean "
+                "of all"
+            )
+        if model.config.vocab_size != config.vocab_size:
+            raise InputError(
+                f"must have {config.vocab_size:,} ids, got {model.config.vocab_size:,}",
+                argument="init_from",
+            )
+        return model.state_dict()
+
+    def _facts(self) -> str:
+        facts = [] if self.step is None else [f"step {self.step:,}"]
+        facts += [] if self.loss is None else [f"validation loss {self.loss:.4f}"]
+        return f" ({', '.join(facts)})" if facts else ""
+
+
+def find_origin(path: str | os.PathLike[str]) -> Origin:
+    """Return the trained model in a run, a checkpoint of a run or a Hugging Face directory.
+
+    The weights are not read yet.
+
+    Args:
+        path: Directory of a run, whose newest checkpoint is used; a checkpoint of a run; or a
+            directory with `config.json`, safetensors files and `tokenizer.json`.
+
+    Raises:
+        FileNotFoundError: If the path does not exist, or a file in it is missing.
+        ValueError: If the path is something else, or the model cannot be represented.
+    """
+    path = Path(os.path.abspath(os.path.expanduser(path)))
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{printable_path(path)} does not exist; pass a run, a checkpoint of a run, or a "
+            "directory with a model in Hugging Face's format as init_from"
+        )
+    run = RunDirectory(path if path.is_dir() else path.parent.parent)
+    if run.config.is_file() and (path.is_dir() or step_of(path) is not None):
+        return _of_run(run, None if path.is_dir() else path)
+    if (path / "config.json").is_file():
+        return _of_huggingface(path)
+    raise InputError(
+        "must be a run, a checkpoint in the directory checkpoints of a run, or a directory with a "
+        f"model in Hugging Face's format, got {short_repr(str(path))}",
+        argument="init_from",
+    )
+
+
+def _of_run(run: RunDirectory, checkpoint: Path | None) -> Origin:
+    checkpoint = checkpoint or run.newest_checkpoint()
+    if checkpoint is None:
+        raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
+    step = step_of(checkpoint)
+    rows = [row for row in run.read_metrics() if row["step"] == step]
+    losses = [row["val_loss"] for row in rows if "val_loss" in row]
+    return Origin(
+        checkpoint,
+        load_config(run.config).model,
+        run.tokenizer,
+        Tokenizer.from_directory(run.tokenizer),
+        (checkpoint,),
+        lambda: load_run(run.path, checkpoint=checkpoint).model,
+        step,
+        losses[-1] if losses else None,
+    )
+
+
+def _of_huggingface(directory: Path) -> Origin:
+    # Imported here, because only this function of training needs the formats.
+    from cs336_basics.formats.huggingface.huggingface_models import find_model, load_model
+
+    found = find_model(directory)
+    tokenizer = Tokenizer.from_pretrained(directory)
+    if tokenizer.vocab_size > found.config.vocab_size:
+        raise InputError(
+            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
+            f"{found.config.vocab_size:,}",
+            place=str(directory),
+            remedy="restore the model's own tokenizer",
+        )
+    return Origin(
+        directory,
+        found.config,
+        directory,
+        tokenizer,
+        found.files,
+        lambda: load_model(directory),
+        end_of_text_id=found.end_of_text_id,
+    )
+
+
+def run_tokenizer(config: TrainConfig) -> Tokenizer:
+    """Return the tokenizer of a run that starts from a model: its own, or another one.
+
+    A run separates documents with END_OF_TEXT. A tokenizer without it gets it as its last token.
+    """
+    assert config.data.tokenizer is not None
+    tokenizer = Tokenizer.from_pretrained(config.data.tokenizer)
+    if END_OF_TEXT in tokenizer.special_tokens:
+        return tokenizer
+    return extend(tokenizer, special_tokens=[END_OF_TEXT])
+
+
+def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
+    """Return a configuration with the model and the tokenizer of `config.init_from`.
+
+    The context length and the implementation of attention may be chosen. The hashes, the step and
+    the loss of the origin are recorded in `origin`.
+
+    Args:
+        config: Configuration of a new run. It is returned unchanged if `init_from` is not set.
+        given: Fields that the user has set. They must agree with the model.
+
+    Raises:
+        ValueError, OSError: See `find_origin`. Also if a field in `given` contradicts the model, or
+            a hash in `config.origin` is another one.
+    """
+    if config.init_from is None:
+        return config
+    origin = find_origin(config.init_from)
+    origin.check(config.origin)
+    data = config.data
+    if data.tokenizer is None:
+        data = dataclasses.replace(data, tokenizer=str(origin.tokenizer_path))
+    config = dataclasses.replace(config, data=data)
+    tokenizer = run_tokenizer(config)
+    values: dict[str, Any] = {"attention": config.model.attention}
+    if "model.context_length" in given:
+        values["context_length"] = config.model.context_length
+    if tokenizer.hash() != origin.tokenizer.hash():  # otherwise, the model may have unused ids
+        values["vocab_size"] = tokenizer.vocab_size
+    model = dataclasses.replace(origin.config, **values)
+    for name in given:
+        section, _, key = name.partition(".")
+        if section == "model" and getattr(config.model, key) != getattr(model, key):
+            raise InputError(
+                f"must be {getattr(model, key)}, as in the model to start from, got "
+                f"{getattr(config.model, key)}",
+                argument=name,
+                remedy="remove it",
+            )
+    return dataclasses.replace(config, model=model, origin=origin.record)

@@ -74,6 +74,10 @@ class DataConfig(Checked):
     pattern: str = option(
         "split pattern for a new tokenizer: a name such as gpt2 or cl100k, or a regex", "gpt2"
     )
+    normalizer: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = option(
+        "Unicode normalization form of the text for a new tokenizer (default: no normalization)",
+        None,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,10 +97,6 @@ def _with_home(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | No
     return None if path is None else os.path.expanduser(path)
 
 
-    normalizer: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = option(
-        "Unicode normalization form of the text for a new tokenizer (default: no normalization)",
-        None,
-    )
 @dataclasses.dataclass(frozen=True)
 class Preparation:
     """Everything that determines a run's prepared data."""

@@ -15,7 +15,6 @@ from cs336_basics._support.errors import RunError
 from cs336_basics._support.memory import is_out_of_memory
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.commands import INVOCATION
 from cs336_basics.commands._cli import complain, describe_error, say
 from cs336_basics.commands._inputs import say_directories
 from cs336_basics.commands._training_options import CommandLine
@@ -79,9 +78,8 @@ def _run(command: CommandLine, world: World) -> int:
 
 def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: World) -> int:
     """Train in a run directory, print the result, and return the exit status."""
-    again = f"{INVOCATION}.train --resume {shlex.quote(str(run.path))}"
-    if world.size > 1:
-        again = again.replace("python", f"torchrun --nproc-per-node {world.size}", 1)
+    python = f"torchrun --nproc-per-node {world.size}" if world.size > 1 else _interpreter()
+    again = f"{python} -m cs336_basics train --resume {shlex.quote(str(run.path))}"
     resume = None
     if command.options.resume is not None:
         resume = Resumption(command.options.resume_from, command.options.skip_damaged)
@@ -132,7 +130,7 @@ def _explain(
         return MemoryError(
             f"out of memory ({reason}); use a smaller model or batch, or a larger --accumulation, "
             "which gives the same result without dropout; "
-            f"`{INVOCATION} estimate` predicts the memory of a run"
+            f"`{_interpreter()} -m cs336_basics estimate` predicts the memory of a run"
         )
     if trainer is None or isinstance(error, NonFiniteLossError):
         return None
@@ -208,7 +206,7 @@ def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
         ("look at the model", f"playground --run {path}"),
         ("a page about the run", f"report --run {path} --output report.html"),
     ]
-    if config.data.dataset == "sample":
+    if config.data.dataset == "sample" and not config.data.train_path:
         commands.append(("your own text", "train --data.train-path my.txt"))
     say("\nWhat to try next:\n")
     for name, arguments in commands:

@@ -39,8 +39,8 @@ _WORTH_ONEDNN = 1.04
 _MOST_ERROR = 10.0  # maximum error of oneDNN's product, as a multiple of the error of torch's
 _WORTH_TIMING = 1e13  # FLOPs of a run for which a second of timing pays off
 
-Decision = tuple[Any, str]
-"""A chosen value and the reason for it."""
+Decision = tuple[Any, str | None]
+"""A chosen value and the reason for it, or None if there is no choice on this machine."""
 
 
 def choose_fast_path(
@@ -87,7 +87,8 @@ def choose_fast_path(
             lines.append(f"{key} {str(getattr(owner, name)).lower()}: as requested")
             continue
         value, why = rule(chosen, device)
-        lines.append(f"{key} {str(value).lower()}: {why}")
+        if why is not None:
+            lines.append(f"{key} {str(value).lower()}: {why}")
         owner = dataclasses.replace(owner, **{name: value})
         chosen = dataclasses.replace(chosen, **{section: owner}) if section else owner
     return dataclasses.replace(chosen, batch_size=config.batch_size), lines
@@ -108,10 +109,8 @@ def _precision(config: TrainConfig, device: torch.device) -> Decision:
 
 
 def _products(config: TrainConfig, device: torch.device) -> Decision:
-    if device.type != "cpu" or config.precision != "float32":
-        return "torch", "there is a choice only for float32 products on a CPU"
-    if not has_onednn():
-        return "torch", "torch has no oneDNN here"
+    if device.type != "cpu" or config.precision != "float32" or not has_onednn():
+        return "torch", None
     if training_flops(config) < _WORTH_TIMING:
         return "torch", "the run is too short to time other libraries"
     rows = config.batch_size // config.accumulation * config.model.context_length

@@ -58,14 +58,17 @@ def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, 
         interpreter, _, _, name, *options = shlex.split(line[22:])
         assert os.path.samefile(interpreter, sys.executable)
         if name != "playground":  # the playground serves until Ctrl-C
-            small = ["--config", tiny, "--max-steps", "1"] if name == "train" else []
+            small = [*words[:-1], "mine"] if name == "train" else []
             assert command(name)([*options, *small]) == 0
+            own = capsys.readouterr().out
     assert [line.split(" -m ")[1].split()[1] for line in lines] == [
         "generate",
         "playground",
         "report",
         "train",
     ]
+    assert "generate --run mine" in own
+    assert "train --data" not in own  # it has just been trained on one's own text
 
 
 def test_the_saved_configuration_repeats_the_run(tiny):
@@ -131,7 +134,7 @@ def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
     words = ["--config", tiny, "--run-dir", "run", "--optimizer.kind", "adamw", "--fast", "auto"]
     assert main(words) == 0
     out = capsys.readouterr().out
-    for name in ("precision", "products", "compile", "loss_chunks", "optimizer.fused"):
+    for name in ("precision", "compile", "loss_chunks", "optimizer.fused"):
         assert f"fast: {name} " in out
     config = yaml.safe_load(Path("run/config.yaml").read_text())
     assert config["optimizer"]["fused"] is True

@@ -269,7 +269,7 @@ def kill_one(run, size, victim, step, *words, delay):
         assert re.search(
             rf"process \d of {size} stopped after step \d+: another process has ended;", line
         )
-        assert f"torchrun --nproc-per-node {size} -m cs336_basics.train --resume {run.path}" in line
+        assert f"torchrun --nproc-per-node {size} -m cs336_basics train --resume {run.path}" in line
     saved = run.steps_saved()
     assert saved[-1] >= step - 10
     for path in map(run.checkpoint, saved):

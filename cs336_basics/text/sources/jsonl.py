@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.urls import is_url
 from cs336_basics.text.cuts import Cuts
 from cs336_basics.text.encodings import BEGINNING, check_file
 from cs336_basics.text.sources.kinds import check_beginning_of
@@ -116,7 +117,7 @@ class JsonLines(RowSource, DivisibleSource):
         """Return the text in a JSON line, as bytes if the line is not valid UTF-8."""
 
         def where() -> str:
-            return f"{self.path}, {_PLACE.format(offset)}"
+            return f"{self.path}, {self._place_of(offset)}"
 
         is_utf8 = True
         try:
@@ -145,6 +146,22 @@ class JsonLines(RowSource, DivisibleSource):
                 f"field {self.field!r} must be a string, got {text!r:.60}", place=where()
             )
         return text if is_utf8 else text.encode("utf-8", "surrogateescape")
+
+    def _place_of(self, offset: int) -> str:
+        """Return the number of the line at an offset. For a URL, return the offset instead.
+
+        Only messages need the number, so the lines before this one are counted only now.
+        """
+        if is_url(self.path):
+            return _PLACE.format(offset)
+        number, left = 1, offset
+        with open_path(self.path) as file:
+            for block in decompressed_blocks(file, self.path, DEFAULT_BLOCK_SIZE):
+                number += block.count(b"\n", 0, left)
+                left -= len(block)
+                if left <= 0:
+                    break
+        return f"line {number:,}"
 
 
 def next_line(file: IO[bytes], start: int, end: int) -> int:

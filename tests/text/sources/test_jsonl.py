@@ -86,8 +86,21 @@ def test_errors_for_bad_lines_include_the_location(tmp_path, line, fields, endin
     path = tmp_path / f"rows.{ending}"
     data = ('{"text": "ok"}\n' + line + "\n").replace('"ok"}\n', '"o"}\n').encode()
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
-    with rejects(*fields, place=f"{path}, the line at byte 14"):
+    with rejects(*fields, place=f"{path}, line 2"):
         count([path], field="text")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_the_number_of_a_bad_line_is_counted_from_the_start_of_the_file(tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    lines = ['{"text": "' + "a" * 700 + '"}', ""] * 2000  # longer than a block
+    lines[3001] = "{"
+    data = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    (source,) = Corpus(path, field="text").sources
+    with rejects(None, place=f"{path}, line 3,002"):
+        for piece in source.pieces(source.num_bytes // 3):
+            list(piece.texts(Splitter().safe_cuts))
 
 
 def test_strict_reports_the_offset_in_a_compressed_file(tmp_path):

@@ -84,6 +84,8 @@ def smaller(words):
     """Return the words of one of the package's commands, plus options that make it quick."""
     if not words or "--resume" in words:  # a resumed run keeps its size
         return words
+    if "--init-from" in words:  # the model has its size
+        return [*words, *TRAINING]
     return [*words, *SMALLER.get(words[0], [])]
 
 

@@ -30,6 +30,7 @@ from cs336_basics.splitting.patterns.named_patterns import (
 )
 from cs336_basics.splitting.patterns.pattern_limits import MAX_LENGTH
 from cs336_basics.splitting.patterns.split_program import find_program
+from cs336_basics.splitting.patterns.split_sequences import Split, sequence_pattern
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
 
@@ -59,19 +60,13 @@ _FROM_ONIGURUMA = {
 }
 _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
-# StarCoder and SmolLM first cut out numbers, whole or digit by digit, and then split with GPT-2's
-# pattern. Whitespace before a number, even a single space, is a separate pre-token.
-GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
-GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
+PUNCTUATION = r"[!-/:-@\[-`{|}\~\p{P}]"
+"""The characters that Hugging Face's tokenizers call punctuation."""
 
 # Falcon cuts out runs of punctuation, splits with GPT-2's pattern, cuts out digits, and then
 # divides them into groups of three.
-PUNCTUATION = r"[!-/:-@\[-`{|}\~\p{P}]"
-FALCON_STEPS = (f"{PUNCTUATION}+", GPT2, "[0-9]+", "[0-9][0-9][0-9]")
-_MARKS = PUNCTUATION[1:-1]
-FALCON = (
-    rf"[{_MARKS}]+| ?\p{{L}}+|[0-9]{{1,3}}| ?(?:(?![0-9])\p{{N}})+"
-    rf"| ?[^\s\p{{L}}\p{{N}}{_MARKS}]+|\s+(?![^\s{_MARKS}])|\s+"
+FALCON = sequence_pattern(
+    [Split(f"{PUNCTUATION}+"), Split(GPT2), Split("[0-9]+"), Split("[0-9][0-9][0-9]")]
 )
 
 # These case-insensitive expressions mean the same in all three libraries. Other expressions may

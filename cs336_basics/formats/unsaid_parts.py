@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
+from cs336_basics.splitting.patterns.split_sequences import changes_text
 from cs336_basics.splitting.token_finder import TokenFinder
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 
@@ -27,14 +28,19 @@ def check_only_plain_parts(
         ordinary_added_tokens: Whether the library has added tokens that are not special.
 
     Raises:
-        ValueError: If the definition has a normalizer, an added token with a flag that the library
-            does not have, or `normalized` and other added tokens that may overlap, so that the
-            order of the search matters.
+        ValueError: If the definition has a normalizer, a split pattern that changes text, an added
+            token with a flag that the library does not have, or `normalized` and other added tokens
+            that may overlap, so that the order of the search matters.
     """
     if definition.normalizer is not None:
         raise InputError(
             f"the tokenizer normalizes text to {definition.normalizer}, and {library} cannot "
             "normalize text",
+            remedy=_REMEDY,
+        )
+    if changes_text(definition.pattern):
+        raise InputError(
+            f"the tokenizer adds spaces to text or drops parts of it, which {library} cannot do",
             remedy=_REMEDY,
         )
     for token in definition.added_tokens:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs336_basics.splitting.patterns.named_patterns import compile_pattern, resolve_pattern
+from cs336_basics.splitting.patterns.split_sequences import SplitSequence
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text without special tokens, in order.
 
     Each match is a pre-token, and so is the text between two matches, if there is any. Joining the
-    pre-tokens restores the text.
+    pre-tokens restores the text, unless the pattern is a sequence that changes it.
 
     Args:
         text: Text to split. Cut out special tokens first with `split_special_tokens`.
@@ -23,8 +24,12 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     Raises:
         ValueError: If `resolve_pattern` rejects the pattern.
     """
+    compiled = compile_pattern(resolve_pattern(pattern))
+    if isinstance(compiled, SplitSequence):
+        yield from (piece.text for piece in compiled.pieces(text))
+        return
     end = 0
-    for match in compile_pattern(resolve_pattern(pattern)).finditer(text):
+    for match in compiled.finditer(text):
         yield from (part for part in (text[end : match.start()], match.group()) if part)
         end = match.end()
     if end < len(text):

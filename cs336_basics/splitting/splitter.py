@@ -19,6 +19,7 @@ from cs336_basics.splitting.patterns.named_patterns import (
     pattern_name,
     resolve_pattern,
 )
+from cs336_basics.splitting.patterns.split_sequences import Piece, SplitSequence, changes_text
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.splitting.token_finder import token_finder
 from cs336_basics.text.normalization import check_normalizer, normalized
@@ -143,8 +144,9 @@ def has_scanner(pattern: str) -> bool:
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Return an iterator over the pre-tokens of a text without special tokens, in order.
 
-    Each match of the pattern is a pre-token, and so is the text between two matches. Compiled code
-    is used if the pattern compiles (see `find_program`), and `regex` otherwise. Both give the same
+    Each match of the pattern is a pre-token, and so is the text between two matches, unless the
+    pattern is a sequence of splits that removes text (see `split_sequences.py`). Compiled code is
+    used if the pattern compiles (see `find_program`), and `regex` otherwise. Both give the same
     result as `reference.pretokenize`.
 
     Args:
@@ -178,25 +180,57 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
 
 def _search(text: str, pattern: str) -> Iterator[str]:
     """Yield the pre-tokens that `reference.pretokenize` yields, within SEARCH_TIMEOUT."""
-    find = compile_pattern(resolve_pattern(pattern)).finditer
+    compiled = compile_pattern(resolve_pattern(pattern))
+    if isinstance(compiled, SplitSequence):
+        yield from (piece.text for piece in _pieces(text, pattern, compiled))
+        return
     limit = SEARCH_TIMEOUT + len(text) / 10_000
     # All ends are found before the first yield, so that the caller's own time does not count as
     # search time.
     ends = array("q")
     try:
-        for match in find(text, timeout=limit):
+        for match in compiled.finditer(text, timeout=limit):
             ends.extend(match.span())
     except TimeoutError:
-        raise InputError(
-            f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text",
-            remedy="rewrite it without nested repetitions",
-        ) from None
+        raise _too_slow(pattern, limit) from None
     ends.append(len(text))
     start = 0
     for end in ends:
         if end > start:
             yield text[start:end]
             start = end
+
+
+def _pieces(text: str, pattern: str, compiled: SplitSequence) -> list[Piece]:
+    limit = SEARCH_TIMEOUT + len(text) / 10_000
+    try:
+        return compiled.pieces(text, limit)
+    except TimeoutError:
+        raise _too_slow(pattern, limit) from None
+
+
+def _too_slow(pattern: str, limit: float) -> InputError:
+    return InputError(
+        f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text",
+        remedy="rewrite it without nested repetitions",
+    )
+
+
+def located_pretokens(text: str, pattern: str) -> Iterator[Piece]:
+    """Yield the pre-tokens that `pretokenize` yields, with their places in the text.
+
+    Raises:
+        TypeError, ValueError: See `pretokenize`.
+    """
+    if changes_text(pattern):
+        compiled = compile_pattern(resolve_pattern(pattern))
+        assert isinstance(compiled, SplitSequence)
+        yield from _pieces(text, pattern, compiled)
+        return
+    start = 0
+    for word in pretokenize(text, pattern):
+        yield Piece(word, range(start, start + len(word)))
+        start += len(word)
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -32,6 +32,7 @@ from cs336_basics._support.vocabularies import (
     checked_token_ids,
     explain_bad_id,
 )
+from cs336_basics.splitting.patterns.split_sequences import without_prefix
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
@@ -162,6 +163,19 @@ class TokenizerDefinition:
     def normalizer(self) -> str | None:
         """The normalization form of the text around the added tokens, or None."""
         return self.splitter.normalizer
+
+    @functools.cached_property
+    def split_pattern(self) -> str:
+        """The split pattern without PREFIX at its start (see `split_sequences.py`).
+
+        `Stages` add the space, so that the rest can be compiled.
+        """
+        return without_prefix(self.pattern)
+
+    @property
+    def adds_space(self) -> bool:
+        """Whether a space is put before each text between added tokens that starts with none."""
+        return self.split_pattern != self.pattern
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""

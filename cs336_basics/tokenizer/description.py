@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from cs336_basics._support.messages import counted
 from cs336_basics._support.visible import visible, without_controls
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
-from cs336_basics.splitting.patterns.split_sequences import is_sequence, splits_of
+from cs336_basics.splitting.patterns.split_sequences import (
+    PREFIX,
+    Split,
+    is_sequence,
+    splits_of,
+)
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.post_processor import Template
@@ -62,9 +67,18 @@ def _described_added(tokens: Sequence[AddedToken]) -> str:
 def _described_pattern(pattern: str) -> str:
     if is_sequence(pattern):
         splits = splits_of(pattern)
-        shown = ", then ".join(split.expression for split in splits)
-        return _cut(f"{counted(len(splits), 'split')}, one after the other: {shown}")
+        shown = ", then ".join(map(_described_split, splits))
+        return _cut(shown if len(splits) == 1 else f"{len(splits)} steps: {shown}")
     return pattern_name(pattern) or _cut(pattern)
+
+
+def _described_split(split: Split) -> str:
+    if split == PREFIX:
+        return "a space before a text without one"
+    expression = pattern_name(split.expression) or split.expression
+    effects = [] if split.behavior == "Isolated" else [split.behavior]
+    effects += ["inverted"] if split.invert else []
+    return f"{expression} ({', '.join(effects)})" if effects else expression
 
 
 def _described_post_processor(definition: TokenizerDefinition) -> str:

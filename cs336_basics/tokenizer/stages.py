@@ -3,6 +3,8 @@
 1. Added tokens that are not `normalized` are found in the original text.
 2. The pieces between them are normalized.
 3. Added tokens that are `normalized` are found in these pieces.
+4. A space is put before each remaining piece that starts with none, if the split pattern says so
+   (`PREFIX`).
 
 Hugging Face's tokenizers do the same (`added_vocabulary.rs`). Each search goes from left to right;
 at the same position, the longest token wins. `reference.py` has a plainer version.
@@ -163,20 +165,23 @@ class Stages:
             second_is_plain
             and all(is_plainly_found(token) for token, _ in first.values())
             and not (first and second and _may_overlap(first, second))
+            and not definition.adds_space
         )
         contents = [content for content in definition.splitter.special_tokens if content in found]
         self.splitter = None
         if self.in_one and (self._normalizer is None or not second):
             self.splitter = Splitter(definition.pattern, contents, self._normalizer)
-        self.rest = frozenset(second if second_is_plain else ())
+        self.rest = frozenset(second if second_is_plain and not definition.adds_space else ())
         self._first = AddedTokenFinder(first) if first else None
-        self._second = AddedTokenFinder(second) if second and not second_is_plain else None
+        self._second = AddedTokenFinder(second) if second and not self.rest else None
 
     @classmethod
     def needed_by(cls, definition: TokenizerDefinition) -> Stages | None:
         """Return the stages with all added tokens, or None if one search for tokens is enough."""
-        if definition.normalizer is None and all(
-            token.is_plain for token in definition.added_tokens
+        if (
+            definition.normalizer is None
+            and not definition.adds_space
+            and all(token.is_plain for token in definition.added_tokens)
         ):
             return None  # the usual case
         stages = cls(definition, frozenset(definition.added_ids))
@@ -207,13 +212,17 @@ class Stages:
         Texts and pieces are UTF-8.
         """
         parts: list[bytes | int] = []
+        adds_space = self._definition.adds_space
         for start, stop, token_id in _parts(self._first, text):
             if token_id is not None:
                 parts.append(token_id)
                 continue
             piece = normalized_utf8(text[start:stop], self._normalizer)
             for begin, end, second_id in _parts(self._second, piece):
-                parts.append(piece[begin:end] if second_id is None else second_id)
+                part = piece[begin:end] if second_id is None else second_id
+                if adds_space and isinstance(part, bytes) and not part.startswith(b" "):
+                    part = b" " + part
+                parts.append(part)
         return parts
 
     def changes(self, text: str) -> Iterator[tuple[int, int, str]]:
@@ -240,13 +249,19 @@ class Stages:
             position_in_piece = _positions_of_bytes(piece)
             for begin_byte, end_byte, second_id in _parts(self._second, piece.encode()):
                 begin, end = position_in_piece[begin_byte], position_in_piece[end_byte]
-                if origins is None:
-                    at = None
-                    first, last = start + begin, start + end
-                else:
-                    at = [start + origin for origin in origins[begin:end]]
-                    first, last = at[0], at[-1] + 1
-                yield Part(first, last, piece[begin:end], second_id, at)
+                part = piece[begin:end]
+                needs_space = (
+                    self._definition.adds_space and second_id is None and not part.startswith(" ")
+                )
+                if origins is None and not needs_space:
+                    yield Part(start + begin, start + end, part, second_id, None)
+                    continue
+                origins_of_part = range(begin, end) if origins is None else origins[begin:end]
+                at = [start + origin for origin in origins_of_part]
+                if needs_space:
+                    # The added space comes from the character after it, as in tokenizers.
+                    part, at = " " + part, [at[0], *at]
+                yield Part(at[0], at[-1] + 1, part, second_id, at)
 
 
 def _parts(finder: AddedTokenFinder | None, text: bytes) -> Iterable[tuple[int, int, int | None]]:
@@ -298,7 +313,8 @@ def _cuts_between_stages(definition: TokenizerDefinition) -> SpaceCuts:
     """Return a finder of offsets where text can be cut without changing any stage.
 
     A cut is between a character and whitespace, both ASCII, so that no normalization crosses it and
-    no token includes whitespace from the other side.
+    no token includes whitespace from the other side. If texts get a space at their start, a cut is
+    only before a space.
     """
     inside: set[str] = set()
     last: set[str] = set()
@@ -312,6 +328,8 @@ def _cuts_between_stages(definition: TokenizerDefinition) -> SpaceCuts:
                 first.add(content[0])
 
     def may_cut(before: str, after: str) -> bool:
+        if definition.adds_space and after != " ":
+            return False
         return before + after not in inside and before not in last and after not in first
 
-    return SpaceCuts(definition.pattern, may_cut)
+    return SpaceCuts(definition.split_pattern, may_cut)

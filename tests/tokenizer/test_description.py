@@ -1,8 +1,9 @@
 """The parts of a tokenizer as lines of text."""
 
 from cs336_basics import Tokenizer
-from cs336_basics.splitting.patterns.split_sequences import Split, sequence_pattern
-from cs336_basics.tokenizer import AddedToken, PostProcessor
+from cs336_basics.splitting.patterns.named_patterns import GPT2
+from cs336_basics.splitting.patterns.split_sequences import PREFIX, Split, sequence_pattern
+from cs336_basics.tokenizer import AddedToken, PostProcessor, TokenizerDefinition
 from cs336_basics.tokenizer.description import described, described_parts
 from tests.tokenizer.examples import BYTES, small_tokenizer
 
@@ -61,3 +62,12 @@ def test_text_from_files_is_short_and_cannot_control_a_terminal():
 def test_the_lines_are_those_of_print(capsys):
     print(small_tokenizer())
     assert capsys.readouterr().out == described(small_tokenizer().definition) + "\n"
+
+
+def test_each_step_of_a_sequence_is_described():
+    splits = [Split(r"\p{N}", "MergedWithNext", True), PREFIX, Split(GPT2)]
+    definition = TokenizerDefinition(BYTES, [], pattern=sequence_pattern(splits))
+    expected = (
+        r"3 steps: \p{N} (MergedWithNext, inverted), then a space before a text without one, "
+    )
+    assert described_parts(definition)["split"] == expected + "then gpt2"

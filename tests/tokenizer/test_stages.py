@@ -13,6 +13,8 @@ import pytest
 
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.formats.byte_strings import token_to_string
+from cs336_basics.splitting.patterns.named_patterns import GPT2
+from cs336_basics.splitting.patterns.split_sequences import PREFIX, Split, sequence_pattern
 from cs336_basics.text import normalization
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer import (
@@ -37,6 +39,13 @@ CHARACTERS = [
     *"abe12 _.<|>[]", *" " * 6, *"\n\t\x1c\x85\xa0\u2003\u3000\u200d\xad", *MARKS,
     *"ée\u0301ﬁ①ÅÅ가\u1100がか中ａ²½אعनª‿Ⅷⓐ😀𝐀",
 ]  # fmt: skip
+PATTERNS = [
+    *["gpt2"] * 4,
+    *(sequence_pattern([PREFIX, Split(GPT2)]), sequence_pattern([PREFIX])),
+    sequence_pattern([PREFIX, Split("[.|]", "MergedWithNext"), Split(r"\s", "Removed")]),
+    sequence_pattern([Split(r"\w+|[^\w\s]+", "Removed", True), PREFIX, Split(GPT2)]),
+]
+"""Split patterns, some of which add spaces to a text or remove parts of it."""
 CONTENTS = ["<a>", "<a", "a>", "  ", "   ", "\n", " a", "Å", "e\u0301", "|", "ab", "fi", "b <a>"]
 
 
@@ -59,8 +68,9 @@ def random_definition(chooser: random.Random) -> TokenizerDefinition:
                 own_ids[content] = len(vocab) + 10 + len(own_ids)
     normalizer = chooser.choice([None, None, "NFC", "NFD", "NFKC", "NFKD"])
     return TokenizerDefinition(
-        vocab, merges, [*tokens.values()], normalizer=normalizer, added_ids=own_ids
-    )
+        vocab, merges, [*tokens.values()], chooser.choice(PATTERNS), normalizer=normalizer,
+        added_ids=own_ids,
+    )  # fmt: skip
 
 
 def random_texts(chooser: random.Random, definition: TokenizerDefinition, number: int) -> list[str]:

@@ -28,6 +28,7 @@ from cs336_basics.formats.huggingface.post_processors import post_processor_of
 from cs336_basics.formats.huggingface.pretokenizers import pattern_of
 from cs336_basics.formats.recognition import check_is_tokenizer_json, check_model_type
 from cs336_basics.splitting.patterns.split_program import find_program
+from cs336_basics.splitting.patterns.split_sequences import changes_text
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
@@ -149,11 +150,11 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     )
     if pattern == FALCON:
         _check_split_bytes(merges, definition.whole_words)
-    if find_program(pattern) is None:
-        warn(
-            "the pre_tokenizer cannot be compiled, so this tokenizer splits text in Python, which "
-            "is slow"
-        )
+    if find_program(definition.split_pattern) is None:
+        reason = "cannot be compiled"
+        if changes_text(definition.split_pattern):
+            reason = "drops text or adds spaces, so that decode does not restore the text"
+        warn(f"the pre_tokenizer {reason}; this tokenizer splits text in Python, which is slow")
     return definition
 
 

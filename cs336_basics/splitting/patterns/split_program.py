@@ -46,7 +46,12 @@ from cs336_basics.splitting.patterns.pattern_syntax import (
     UnsupportedPatternError,
     parse,
 )
-from cs336_basics.splitting.patterns.split_sequences import Split, is_sequence, splits_of
+from cs336_basics.splitting.patterns.split_sequences import (
+    BEHAVIORS,
+    Split,
+    is_sequence,
+    splits_of,
+)
 
 BLOCK_SIZE = 64
 """Number of code points per block. Their UTF-8 encodings differ only in the last byte."""
@@ -131,6 +136,8 @@ def compile_program(expression: str) -> SplitProgram:
         threes = bytes(column in columns for column in range(program.num_columns))
         return replace(program, expression=expression, threes=threes)
     splits = splits_of(expression) if is_sequence(expression) else [Split(expression)]
+    if any(split.behavior not in BEHAVIORS for split in splits):
+        raise UnsupportedPatternError("it changes the text")
     parts = [_instructions_of(split.expression) for split in splits]
     sets = dict.fromkeys(
         instruction.members

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cs336_basics._support.errors import InputError
@@ -25,6 +25,9 @@ from cs336_basics._support.messages import short_repr
 if TYPE_CHECKING:
     import regex
 
+NO_SPLIT = r"[\s\S]+"
+"""The pattern that does not split text: all of it is one pre-token."""
+
 MAX_SPLITS = 20
 """Maximum number of splits in a sequence."""
 
@@ -32,6 +35,7 @@ MAX_SEQUENCE_LENGTH = 50_000
 """Maximum number of characters in the string of a sequence."""
 
 BEHAVIORS = ("Isolated", "Contiguous", "MergedWithPrevious", "MergedWithNext")
+"""Behaviors that keep the text: joining the pieces restores it."""
 
 _START = '{"splits": '
 
@@ -46,9 +50,13 @@ class Split(NamedTuple):
     behavior: str = "Isolated"
     """What becomes a piece. `Isolated`: each match, and the text between two matches.
     `Contiguous`: adjacent matches together. `MergedWithPrevious`, `MergedWithNext`: a match with
-    the text before or after it."""
+    the text before or after it. `Removed`: the text between matches; the matches are lost."""
     invert: bool = False
     """Whether the text between matches counts as the match, and the reverse."""
+
+
+PREFIX = Split(" ", "Prefixed")
+"""Not a split: a space is put before each piece that does not start with one."""
 
 
 def sequence_pattern(splits: Sequence[Split]) -> str:
@@ -59,6 +67,30 @@ def sequence_pattern(splits: Sequence[Split]) -> str:
 def is_sequence(pattern: str) -> bool:
     """Return whether a pattern is the string of a sequence."""
     return pattern.startswith(_START)
+
+
+def changes_text(pattern: str) -> bool:
+    """Return whether the pieces of a pattern may lack text, or have more text than was there."""
+    return is_sequence(pattern) and any(
+        split.behavior not in BEHAVIORS for split in splits_of(pattern)
+    )
+
+
+def without_prefix(pattern: str) -> str:
+    """Return a pattern without PREFIX at its start, or the same pattern if it is not there."""
+    if not is_sequence(pattern):
+        return pattern
+    splits = splits_of(pattern)
+    return pattern_of_splits(splits[1:]) if splits[0] == PREFIX else pattern
+
+
+def pattern_of_splits(splits: Sequence[Split]) -> str:
+    """Return the shortest pattern for splits: one expression, if it says the same."""
+    if not splits:
+        return NO_SPLIT
+    if len(splits) == 1 and splits[0].behavior == "Isolated":
+        return splits[0].expression
+    return sequence_pattern(splits)
 
 
 def splits_of(pattern: str) -> list[Split]:
@@ -80,75 +112,75 @@ def splits_of(pattern: str) -> list[Split]:
     if not 0 < len(splits) <= MAX_SPLITS or not all(map(_is_split, splits)):
         raise InputError(
             f"must contain 1 to {MAX_SPLITS} splits [expression, behavior, invert], got "
-            f"{short_repr(pattern)}; the behaviors are {', '.join(BEHAVIORS)}",
+            f"{short_repr(pattern)}; the behaviors are {', '.join(BEHAVIORS)} and Removed",
             argument="pattern",
         )
     return splits
 
 
 def _is_split(split: Split) -> bool:
-    return (
+    return split == PREFIX or (
         isinstance(split.expression, str)
         and not is_sequence(split.expression)
-        and split.behavior in BEHAVIORS
+        and split.behavior in (*BEHAVIORS, "Removed")
         and isinstance(split.invert, bool)
     )
 
 
 class Piece(NamedTuple):
-    """A piece of a text, with the methods of a match."""
+    """A piece of a text."""
 
     text: str
-    first: int
-    last: int
-
-    def start(self) -> int:
-        """Return the start, in characters."""
-        return self.first
-
-    def end(self) -> int:
-        """Return the end, in characters."""
-        return self.last
-
-    def span(self) -> Span:
-        """Return the start and the end."""
-        return self.first, self.last
-
-    def group(self) -> str:
-        """Return the text of the piece."""
-        return self.text[self.first : self.last]
+    origins: Sequence[int]
+    """The index, in the whole text, of the character that each character comes from. A space that
+    was added comes from the character after it."""
 
 
 class SplitSequence:
-    """A sequence with the methods of a compiled regular expression that `pretokenize` needs."""
+    """A compiled sequence.
+
+    It has the attributes of a compiled regular expression that `resolve_pattern` checks.
+    """
 
     flags = 0
 
     def __init__(self, pattern: str, compiled: Callable[[str], regex.Pattern[str]]) -> None:
         self._splits = [
-            (compiled(split.expression), split.behavior, split.invert)
+            (None if split == PREFIX else compiled(split.expression), split.behavior, split.invert)
             for split in splits_of(pattern)
         ]
 
     def fullmatch(self, text: str, timeout: float | None = None) -> None:
         """Return None: no piece is empty."""
 
-    def finditer(self, text: str, timeout: float | None = None) -> Iterator[Piece]:
-        """Yield the pieces of a text from left to right. They cover the text.
+    def pieces(self, text: str, timeout: float | None = None) -> list[Piece]:
+        """Return the pieces of a text from left to right.
 
         Raises:
             TimeoutError: If finding the matches takes more than `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        spans = [(0, len(text))] if text else []
+        pieces = [Piece(text, range(len(text)))] if text else []
         for compiled, behavior, invert in self._splits:
-            found: list[Span] = []
-            for start, end in spans:
+            if compiled is None:
+                pieces = list(map(_prefixed, pieces))
+                continue
+            found: list[Piece] = []
+            for piece, origins in pieces:
                 left = None if deadline is None else max(0.001, deadline - time.monotonic())
-                parts = _parts(compiled, text[start:end], invert, left)
-                found += [(start + first, start + last) for first, last in _JOINED[behavior](parts)]
-            spans = found
-        return (Piece(text, start, end) for start, end in spans)
+                parts = _parts(compiled, piece, invert, left)
+                found += (
+                    Piece(piece[start:end], origins[start:end])
+                    for start, end in _JOINED[behavior](parts)
+                )
+            pieces = found
+        return pieces
+
+
+def _prefixed(piece: Piece) -> Piece:
+    if piece.text.startswith(" "):
+        return piece
+    return Piece(" " + piece.text, [piece.origins[0], *piece.origins])
 
 
 class _Part(NamedTuple):
@@ -214,7 +246,12 @@ def _merged_with_next(parts: list[_Part]) -> list[Span]:
     return spans[::-1]
 
 
+def _removed(parts: list[_Part]) -> list[Span]:
+    return [(part.start, part.end) for part in parts if not part.is_match]
+
+
 _JOINED: dict[str, Callable[[list[_Part]], list[Span]]] = {
+    "Removed": _removed,
     "Isolated": _isolated,
     "Contiguous": _contiguous,
     "MergedWithPrevious": _merged_with_previous,

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics.splitting.splitter import pretokenize
 from cs336_basics.text.normalization import is_normalized, normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
@@ -192,7 +193,7 @@ def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
                 argument="words",
                 remedy="pass it in special_tokens, or leave it out",
             )
-    pretokens = list(definition.splitter.pretokenize(word))
+    pretokens = list(pretokenize(word, definition.split_pattern))
     if pretokens != [word]:
         raise InputError(
             f"must be single pre-tokens, but {short_repr(word)} is split into "

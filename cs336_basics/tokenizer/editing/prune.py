@@ -104,7 +104,7 @@ def _count_words(tokenizer: Tokenizer, corpus: Corpus, num_workers: int) -> Word
     stages = Stages.needed_by(tokenizer.definition)
     if stages is None or stages.splitter is not None:
         return count_words(corpus, tokenizer.splitter, num_workers=num_workers)
-    splitter = Splitter(tokenizer.pattern, sorted(stages.rest))
+    splitter = Splitter(tokenizer.definition.split_pattern, sorted(stages.rest))
     counter, reading = WordCounter(splitter, choose_splitting(None, splitter)), ReadingRecord()
     for source in corpus.sources:
         for block in source.texts(stages.safe_cuts):

@@ -73,7 +73,7 @@ def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str
         return PythonEncoder(definition, cache_size)
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder
 
-    if has_scanner(definition.pattern):
+    if has_scanner(definition.split_pattern):
         return NativeEncoder(definition, cache_size)
     return NativeWordEncoder(definition, cache_size)
 

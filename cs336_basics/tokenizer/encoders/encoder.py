@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics.splitting import Splitter, pretokenize, split_special_tokens
+from cs336_basics.splitting.splitter import (
+    Splitter,
+    located_pretokens,
+    pretokenize,
+    split_special_tokens,
+)
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.special_tokens import SpecialSets
@@ -59,7 +64,7 @@ class Encoder(ABC):
 
     Attributes:
         definition: The argument.
-        pattern: Its split pattern.
+        pattern: Its `split_pattern`.
         all_added: All its added tokens.
         all_sets: The sets with all added tokens allowed.
 
@@ -74,7 +79,7 @@ class Encoder(ABC):
 
     def _set_definition(self, definition: TokenizerDefinition) -> None:
         self.definition = definition
-        self.pattern = definition.pattern
+        self.pattern = definition.split_pattern
         self.all_added = frozenset(definition.added_ids)
         self.all_sets = SpecialSets(self.all_added, frozenset())
 
@@ -180,10 +185,17 @@ class Encoder(ABC):
         """Yield the pre-tokens and added tokens of a text, from left to right."""
         start = 0
         for segment, is_added in split_special_tokens(text, special):
-            token_id = self.definition.added_ids[segment] if is_added else None
-            for word in (segment,) if is_added else self.split(segment):
-                yield LocatedWord(start, start + len(word), word, token_id)
-                start += len(word)
+            if is_added:
+                token_id = self.definition.added_ids[segment]
+                yield LocatedWord(start, start + len(segment), segment, token_id)
+            else:
+                for word, origins in located_pretokens(segment, self.pattern):
+                    first, last = start + origins[0], start + origins[-1] + 1
+                    moved = None
+                    if not isinstance(origins, range):
+                        moved = [start + origin for origin in origins]
+                    yield LocatedWord(first, last, word, None, moved)
+            start += len(segment)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """Return the bytes of a sequence of ids.

@@ -166,7 +166,7 @@ def compile_encoder(
         definition.merge_ids,
         definition.merges,
         definition.size,
-        definition.pattern,
+        definition.split_pattern,
         cache_size,
         whole_words=definition.whole_words,
         **options,

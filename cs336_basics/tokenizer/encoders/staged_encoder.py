@@ -186,6 +186,10 @@ def _utf8(text: str | bytes) -> bytes:
 def _moved(word: LocatedWord, part: Part) -> LocatedWord:
     """Return a word of a part as a word of the whole text."""
     if part.origins is None:
-        return word._replace(start=part.start + word.start, stop=part.start + word.stop)
-    origins = part.origins[word.start : word.stop]
+        moved = word.origins and [part.start + origin for origin in word.origins]
+        return word._replace(
+            start=part.start + word.start, stop=part.start + word.stop, origins=moved
+        )
+    own = range(word.start, word.stop) if word.origins is None else word.origins
+    origins = [part.origins[origin] for origin in own]
     return word._replace(start=origins[0], stop=origins[-1] + 1, origins=origins)

@@ -29,7 +29,7 @@ MERGES = ["a b", "Ġ a", "t h", "th e", "Ġ the", "Ġ Ġ", "ĠĠ ĠĠ", "Ã ©",
 REGEXES = [r"\p{N}", r"\p{N}{1,3}", r"\p{L}+", r"[\r\n]", r"\s+", r"\s+(?!\S)|\s+", "a", "[一-龥]+",
            r" ?[^\s\p{L}\p{N}]+", r"[!-/:-@]+", r"\p{P}", r"\s?[A-Za-z]+", r"[^ ]+"]  # fmt: skip
 
-BEHAVIORS = ["Isolated", "Contiguous", "MergedWithPrevious", "MergedWithNext"]
+BEHAVIORS = ["Isolated", "Contiguous", "MergedWithPrevious", "MergedWithNext", "Removed"]
 
 
 def random_file(chooser: random.Random) -> dict[str, Any]:
@@ -109,11 +109,21 @@ def _normalizer(chooser: random.Random) -> Any:
 
 def _pre_tokenizer(chooser: random.Random) -> Any:
     def byte_level(use_regex: bool) -> dict[str, Any]:
-        return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
-                "use_regex": use_regex}  # fmt: skip
+        return {"type": "ByteLevel", "add_prefix_space": chooser.random() < 0.2,
+                "trim_offsets": True, "use_regex": use_regex}  # fmt: skip
 
     def step() -> dict[str, Any]:
-        kind = chooser.choice(["Digits", "Punctuation", "Split", "Split", "String"])
+        kind = chooser.choice(["Digits", "Punctuation", *["Split"] * 3, "String", "Other"])
+        if kind == "Other":
+            kind = chooser.choice(
+                ["Whitespace", "WhitespaceSplit", "BertPreTokenizer", "CharDelimiterSplit",
+                 "FixedLength"]
+            )  # fmt: skip
+            if kind == "CharDelimiterSplit":
+                return {"type": kind, "delimiter": chooser.choice(" _.a\n猫")}
+            if kind == "FixedLength":
+                return {"type": kind, "length": chooser.randint(1, 5)}
+            return {"type": kind}
         if kind == "Digits":
             return {"type": "Digits", "individual_digits": chooser.random() < 0.5}
         if kind == "Punctuation":

@@ -408,6 +408,69 @@ def test_numbers_are_cut_out_before_gpt2_splits(tmp_path, individual):
     assert Tokenizer.from_huggingface(again).hash() == ours.hash()
 
 
+def byte_level(use_regex=True, add_prefix_space=False):
+    return {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True,
+            "use_regex": use_regex}  # fmt: skip
+
+
+CHANGES_TEXT = {
+    "Whitespace": [{"type": "Whitespace"}, byte_level()],
+    "words with a space": [{"type": "Whitespace"}, byte_level(add_prefix_space=True)],
+    "WhitespaceSplit": [{"type": "WhitespaceSplit"}, byte_level(use_regex=False)],
+    "BertPreTokenizer": [{"type": "BertPreTokenizer"}, byte_level(use_regex=False)],
+    "CharDelimiterSplit": [{"type": "CharDelimiterSplit", "delimiter": "e"}, byte_level()],
+    "Removed": [{**isolated(r"\p{N}"), "behavior": "Removed"}, byte_level()],
+    "kept": [{**isolated(r"\p{L}+"), "behavior": "Removed", "invert": True}, byte_level()],
+}
+
+
+@pytest.mark.parametrize("name", CHANGES_TEXT)
+def test_a_pre_tokenizer_that_removes_text_gives_the_same_ids_with_a_warning(tmp_path, name):
+    content = changed("pre_tokenizer", {"type": "Sequence", "pretokenizers": CHANGES_TEXT[name]})
+    path = saved(content, tmp_path)
+    with pytest.warns(UserWarning, match="decode does not restore the text"):
+        ours = Tokenizer.from_huggingface(path)
+    check_as_theirs(ours, path, tmp_path)
+    with rejects(None, "tiktoken"):
+        export_tokenizer(ours, "tiktoken", tmp_path / "out")
+
+
+@pytest.mark.parametrize("use_regex", [True, False])
+def test_a_space_before_each_text_is_added_by_compiled_code(tmp_path, use_regex):
+    content = changed("pre_tokenizer", byte_level(use_regex, add_prefix_space=True))
+    path = saved(content, tmp_path)
+    ours = Tokenizer.from_huggingface(path)
+    assert ours.decode(ours.encode("Hello")) == " Hello"
+    assert ours.encode("Hello") == ours.encode(" Hello")
+    assert ours.encoder.releases_gil
+    check_as_theirs(ours, path, tmp_path)
+    for other in ("tiktoken", "gpt2"):
+        with pytest.raises(InputError):
+            export_tokenizer(ours, other, tmp_path / other)
+
+
+def check_as_theirs(ours, path, directory):
+    """Compare ids, offsets and decoded text with tokenizers, also after saving."""
+    theirs = tokenizers.Tokenizer.from_file(str(path))
+    theirs.post_processor = None
+    ours.save(directory / "again")
+    again = tokenizers.Tokenizer.from_file(str(directory / "again" / "tokenizer.json"))
+    for text in [*chosen_texts(), *random_texts(9, 200), f"a{END}b c{END} d"]:
+        found = theirs.encode(text)
+        assert ours.encode_with_offsets(text) == (found.ids, found.offsets)
+        assert ours.encode(text) == found.ids
+        assert again.encode(text).ids == found.ids
+        assert ours.decode(found.ids) == theirs.decode(found.ids, skip_special_tokens=False)
+
+
+def test_words_of_a_fixed_length_are_cut(tmp_path):
+    fixed = {"type": "FixedLength", "length": 3}
+    path = saved(changed("pre_tokenizer", pre_tokenizers(fixed, use_regex=True)), tmp_path)
+    ours = Tokenizer.from_huggingface(path)
+    assert ours.splitter.has_scanner
+    check_as_theirs(ours, path, tmp_path)
+
+
 @pytest.mark.parametrize("line_ends", [r"\r\n", "\r\n"], ids=["escaped", "literal"])
 def test_the_three_steps_of_deepseek_v3_become_the_named_pattern(tmp_path, line_ends):
     steps = [
@@ -426,9 +489,8 @@ def test_the_three_steps_of_deepseek_v3_become_the_named_pattern(tmp_path, line_
         assert ours.encode(text) == theirs.encode(text).ids
     content["pre_tokenizer"]["pretokenizers"][1] = isolated("[一-龥]+")
     path = saved(content, tmp_path)
-    with pytest.warns(UserWarning, match="slow"):
-        ours = Tokenizer.from_huggingface(path)
-    theirs = tokenizers.Tokenizer.from_file(str(path))
+    ours, theirs = Tokenizer.from_huggingface(path), tokenizers.Tokenizer.from_file(str(path))
+    assert ours.splitter.has_scanner
     for text in [*chosen_texts(), *random_texts(10, 50)]:
         assert ours.encode(text) == theirs.encode(text).ids
 
@@ -513,12 +575,18 @@ REFUSED = [
     ("pre_tokenizer", None, "None"),
     ("pre_tokenizer", {"type": "Whitespace"}, "'Whitespace'"),
     ("pre_tokenizer.type", "ByteLevels", "'ByteLevels'"),
-    ("pre_tokenizer.add_prefix_space", True, "pre_tokenizer"),
-    ("pre_tokenizer", sequence({"type": "Whitespace"}, NO_REGEX), "'Whitespace'"),
+    ("pre_tokenizer.add_prefix_space", 1, "add_prefix_space"),
+    ("pre_tokenizer", sequence({"type": "Metaspace"}, NO_REGEX), "replaces spaces"),
+    ("pre_tokenizer", sequence({"type": "UnicodeScripts"}, NO_REGEX), "script"),
+    ("pre_tokenizer", sequence({"type": "FixedLength", "length": 0}, NO_REGEX), "length"),
+    (
+        "pre_tokenizer",
+        sequence({"type": "CharDelimiterSplit", "delimiter": "ab"}, NO_REGEX),
+        "'ab'",
+    ),
     ("pre_tokenizer", sequence(BYTE_LEVEL, {"type": "Digits"}), "'Digits'"),
-    ("pre_tokenizer", sequence({"type": "Punctuation", "behavior": "Removed"}, NO_REGEX), "drops"),
     ("pre_tokenizer", sequence({"type": "Punctuation", "behavior": []}, NO_REGEX), "[]"),
-    ("pre_tokenizer", sequence(*[isolated("[ab]+")] * 10_000, NO_REGEX), "10,000"),
+    ("pre_tokenizer", sequence(*[isolated("[ab]+")] * 10_000, NO_REGEX), "10,001"),
     ("pre_tokenizer", sequence(), "pre_tokenizer"),
     ("pre_tokenizer", sequence(5), "pretokenizers"),
     ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers'"),
@@ -567,7 +635,7 @@ def test_an_unsupported_feature_is_refused_with_the_reason(tmp_path, path, value
 
 
 SPLITS = [
-    ("behavior", "Removed", "Removed"),
+    ("behavior", "Dropped", "Removed"),
     ("behavior", "Shuffled", "'Shuffled'"),
     ("behavior", ["Isolated"], "['Isolated']"),
     ("invert", "no", "'no'"),

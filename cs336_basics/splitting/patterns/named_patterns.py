@@ -38,8 +38,7 @@ CL100K = (
 # counts").
 GPT2_DIGITS1 = GPT2.replace(r"\p{N}+", r"\p{N}")
 GPT2_DIGITS3 = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}")
-_FROM_THE_RIGHT = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"
-GPT2_DIGITS3_RIGHT = GPT2.replace(r"\p{N}+", _FROM_THE_RIGHT)
+FROM_THE_RIGHT = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"
 
 # Llama 3, from the `tokenizer.json` of meta-llama/Meta-Llama-3-8B.
 LLAMA3 = (
@@ -84,21 +83,27 @@ PATTERNS: dict[str, str] = {
     "gpt2": GPT2,
     "gpt2-digits1": GPT2_DIGITS1,
     "gpt2-digits3": GPT2_DIGITS3,
-    "gpt2-digits3-right": GPT2_DIGITS3_RIGHT,
+    "gpt2-digits3-right": GPT2.replace(r"\p{N}+", FROM_THE_RIGHT),
     "cl100k": CL100K,
+    "cl100k-digits3-right": CL100K.replace(r"\p{N}{1,3}", FROM_THE_RIGHT),
     "llama3": LLAMA3,
+    "llama3-digits3-right": LLAMA3.replace(r"\p{N}{1,3}", FROM_THE_RIGHT),
     "qwen2": QWEN2,
     "o200k": O200K,
+    "o200k-digits3-right": O200K.replace(r"\p{N}{1,3}", FROM_THE_RIGHT),
     "deepseek-v3": DEEPSEEK_V3,
 }
 """Regular expressions by name, in the syntax of the `regex` module."""
 
+# Each group of three digits from the right looks ahead to the end of its number. A group after a
+# digit need not: the group before it has found that only groups of three digits follow.
 SEARCHED = {
-    # Each group looks ahead to the end of its number. A group after a digit need not: the group
-    # before it has found that only groups of three digits follow.
-    "gpt2-digits3-right": GPT2_DIGITS3_RIGHT.replace(
-        rf" ?{_FROM_THE_RIGHT}", rf"(?<=\p{{N}})\p{{N}}{{3}}| ?{_FROM_THE_RIGHT}"
-    ),
+    name: re.sub(
+        rf" ?\??{re.escape(FROM_THE_RIGHT)}",
+        lambda group: rf"(?<=\p{{N}})\p{{N}}{{3}}|{group[0]}",
+        expression,
+    )
+    for name, expression in PATTERNS.items()
 }
 """Expressions with the same matches as a named pattern, which `regex` finds in linear time."""
 

@@ -32,8 +32,8 @@ from cs336_basics.splitting.patterns.composition import (
     compose,
 )
 from cs336_basics.splitting.patterns.named_patterns import (
-    GPT2,
-    GPT2_DIGITS3_RIGHT,
+    FROM_THE_RIGHT,
+    PATTERNS,
     resolve_pattern,
 )
 from cs336_basics.splitting.patterns.pattern_syntax import (
@@ -82,10 +82,10 @@ class SplitProgram:
             before this boundary is split in the same way if nothing follows it.
         matches_all_text: Whether the pattern matches every character of every text. Any other
             text becomes pre-tokens as it is.
-        threes: `num_columns` bytes, for GPT2_DIGITS3_RIGHT. The byte of a column with numbers is 1.
-            A match that ends with a number is cut into groups of three digits from the right; the
-            first pre-token contains the remaining digits and any text before them. If None, every
-            match is one pre-token.
+        threes: `num_columns` bytes, for patterns with FROM_THE_RIGHT. The byte of a column with
+            numbers is 1. A match that ends with a number is cut into groups of three digits from
+            the right; the first pre-token contains the remaining digits and any text before them.
+            If None, every match is one pre-token.
         reader: For a sequence of splits, the reader that finds the pre-tokens that the table cannot
             find (see composition.py). None if there are none.
     """
@@ -128,8 +128,8 @@ def compile_program(expression: str) -> SplitProgram:
         UnsupportedPatternError: If the pattern is too large, can match the empty string, or has a
             part that cannot be compiled.
     """
-    if expression == GPT2_DIGITS3_RIGHT:
-        program = compile_program(GPT2)
+    if FROM_THE_RIGHT in expression and expression in PATTERNS.values():
+        program = compile_program(expression.replace(FROM_THE_RIGHT, r"\p{N}+"))
         number = named_set("N")
         assert number is not None
         columns = {program.column_of(chr(code)) for code in number.bounds[::2]}
@@ -175,8 +175,6 @@ def compile_program(expression: str) -> SplitProgram:
 
 
 def _instructions_of(expression: str) -> list[_Instruction]:
-    if expression == GPT2_DIGITS3_RIGHT:
-        raise UnsupportedPatternError("it is not the only split")
     assembler = _Assembler()
     assembler.add(parse(expression))
     return assembler.instructions

@@ -8,7 +8,7 @@ from cs336_basics.splitting.patterns.named_patterns import PATTERNS, compile_pat
 from cs336_basics.splitting.patterns.pattern_syntax import UnsupportedPatternError
 from cs336_basics.splitting.patterns.re_patterns import re_pattern
 
-NAMES = [name for name in PATTERNS if name != "gpt2-digits3-right"]
+NAMES = [name for name in PATTERNS if not name.endswith("-right")]
 CHARACTERS = "aZſıß'sdll 猫Ⅻ١2345_-/\t\r\n\u00a0\u200b\u0301🐈!"
 
 

@@ -310,7 +310,7 @@ class Command:
         fields = self.fields()
         for names in (
             [name for name, field in fields.items() if field.argument == argument],
-            [name for name in fields if name.rstrip("_") == argument],
+            [name for name in fields if name.rstrip("_") == argument.rstrip("_")],
             [name for name in fields if name.rpartition(".")[2] == argument],
         ):
             if len(names) == 1:

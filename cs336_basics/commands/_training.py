@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
 import shlex
 import shutil
@@ -31,6 +33,9 @@ from cs336_basics.training.trainer import NonFiniteLossError, Trainer, TrainResu
 def train(command: CommandLine) -> int:
     """Train as configured, alone or as one of several processes. Return the exit status."""
     keep_freed_memory()
+    if not faulthandler.is_enabled():  # a crash in compiled code should at least say where it was
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # no standard error
+            faulthandler.enable()
     world = join_world(command.config.device)
     try:
         status = _run(command, world)
@@ -57,7 +62,8 @@ def _run(command: CommandLine, world: World) -> int:
                 command.config = start_from(command.config, command.set_by_user())
             sources = check_start(command.config, world, run)
             data = command.config.data
-            for paths in (data.train_path, data.valid_path):
+            mixed = [portion.path for portion in data.portions]
+            for paths in (data.train_path, mixed, data.valid_path):
                 if run is None:  # a resumed run reads the files that it has recorded
                     say_directories([paths] if isinstance(paths, str) else paths or ())
             command.choose_fast_path(num_processes=world.size)

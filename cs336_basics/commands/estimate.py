@@ -143,7 +143,7 @@ def _checked(config: TrainConfig) -> TrainConfig:
     from cs336_basics.training.start import check_start
 
     data = config.data
-    if data.train_path is None:
+    if data.train_path is None and not data.mix:
         data = dataclasses.replace(data, dataset="sample")
     check_start(dataclasses.replace(config, data=data))
     if data.tokenizer is None or config.init_from is not None:

@@ -245,10 +245,33 @@ class WordCounts(Mapping[bytes, int]):
             adder.add_words(*counts.buffers)
         return cls.of_buffers(adder.result(), pattern, special_tokens, normalizer)
 
-    def scaled(self, weight: float) -> WordCounts:
-        """Return the counts multiplied by `weight`, to change a corpus's share in a mixture.
+    @classmethod
+    def mixed(cls, counts: Sequence[WordCounts], weights: Sequence[float]) -> WordCounts:
+        """Return the sum of word counts in which each corpus has a given share of the bytes.
 
-        Products are rounded to the nearest integer. Words whose product is 0 are dropped.
+        The counts of a corpus are multiplied by one integer (see `mixture_factors`), so no word is
+        lost, and within a corpus, all ratios of counts stay the same.
+
+        Args:
+            counts: Word counts of each corpus.
+            weights: Weight of each corpus, positive. Its share is its weight divided by the sum.
+
+        Raises:
+            TypeError, ValueError: See `combined` and `mixture_factors`.
+        """
+        from cs336_basics.counting.mixture_factors import mixture_factors
+
+        factors, _ = mixture_factors([words.num_bytes for words in counts], weights)
+        return cls.combined(words.scaled(f) for words, f in zip(counts, factors, strict=True))
+
+    def scaled(self, weight: float) -> WordCounts:
+        """Return the counts multiplied by `weight`.
+
+        Products are rounded to the nearest integer. Words whose product is 0 are dropped with a
+        warning, so to give corpora shares of a mixture, use `mixed`.
+
+        Warns:
+            UserWarning: If `weight` is positive and words are dropped.
 
         Raises:
             TypeError: If `weight` is not a number.
@@ -270,6 +293,12 @@ class WordCounts(Mapping[bytes, int]):
         else:
             counts = np.rint(self.counts * np.float64(weight)).astype(np.int64)
         kept = counts > 0
+        num_dropped = len(counts) - int(kept.sum())
+        if num_dropped and weight:
+            warn(
+                f"weight {weight} drops {num_dropped:,} of {counted(len(counts), 'distinct word')},"
+                " whose products are 0; to mix corpora without losing words, use WordCounts.mixed"
+            )
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(kept.sum()) + 1, np.int64)
         np.cumsum(lengths[kept], out=offsets[1:])

@@ -9,6 +9,7 @@ from typing import Literal
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.validation import Checked, Paths, option
+from cs336_basics.data.mixture import Portion, parse_mixture
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,25 @@ class DataConfig(Checked):
     sample_bytes: int = option("size of the generated sample corpus in bytes", 10_000_000, ge=1_000)
     train_path: Paths | None = option(
         "files or globs: your text (documents separated by <|endoftext|>), JSON Lines or CSV, "
-        "optionally .gz or .zst, Parquet, Arrow, or .npy token files",
+        "optionally .gz or .zst, Parquet, Arrow, or .npy or .bin token files",
         None,
         common=True,
         resumable=True,
     )
+    mix: tuple[str, ...] | None = option(
+        "instead of train_path, corpora and their shares of the training windows, such as "
+        "reviews.jsonl:0.6 code/:0.3 ko.txt:0.1",
+        None,
+        metavar="PATH:WEIGHT",
+        resumable=True,
+    )
     valid_path: Paths | None = option(
-        "validation files (default: the end of train_path)", None, resumable=True
+        "validation files (default: the end of each path of train_path or mix)",
+        None,
+        resumable=True,
     )
     valid_fraction: float = option(
-        "fraction of train_path to hold out, as whole documents at its end, if valid_path is unset",
+        "fraction of the text to hold out, as whole documents at its end, if valid_path is unset",
         0.05,
         gt=0,
         lt=1,
@@ -62,6 +72,15 @@ class DataConfig(Checked):
     errors: Literal["replace", "strict"] = option(
         "how to handle invalid UTF-8: replace (with U+FFFD) or strict (fail)", "replace"
     )
+    token_dtype: Literal["uint16", "uint32"] = option(
+        "type of the ids in .bin token files without llm.c's header; nanoGPT's are uint16", "uint16"
+    )
+    from_: Literal["files", "run"] = option(
+        "files: read the text, which must not have changed if the run is resumed; run: with "
+        "--resume, go on from the token files in the run directory",
+        "files",
+        resumable=True,
+    )
     tokenizer: str | None = option(
         "tokenizer directory (default: train a tokenizer on the training text)",
         None,
@@ -81,13 +100,29 @@ class DataConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("data_dir", "train_path", "valid_path", "tokenizer"):
+        for key in ("data_dir", "train_path", "mix", "valid_path", "tokenizer"):
             object.__setattr__(self, key, _with_home(getattr(self, key)))
-        if self.valid_path is not None and self.train_path is None:
-            raise InputError(("requires ", Argument("train_path")), argument="valid_path")
-        for key in ("field", "column"):
-            if getattr(self, key) is not None and self.train_path is None:
-                raise InputError(("requires ", Argument("train_path")), argument=key)
+        try:
+            self.portions  # noqa: B018 -- checks the mixture
+        except InputError as error:
+            error.argument = "mix"
+            raise
+        if self.mix and self.train_path is not None:
+            raise InputError(
+                ("cannot be given with ", Argument("train_path")),
+                argument="mix",
+                remedy="give every path a weight",
+            )
+        for key in ("valid_path", "field", "column"):
+            if getattr(self, key) is not None and self.train_path is None and not self.mix:
+                raise InputError(
+                    ("requires ", Argument("train_path"), " or ", Argument("mix")), argument=key
+                )
+
+    @property
+    def portions(self) -> tuple[Portion, ...]:
+        """The corpora of `mix`."""
+        return parse_mixture(self.mix or ())
 
 
 def _with_home(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:

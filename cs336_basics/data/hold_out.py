@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics._support.messages import short_names
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.splitting.safe_cuts import SafeCuts
@@ -23,6 +24,7 @@ from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.sources import DivisibleSource, Source
 
 _BLOCK = 1 << 20
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,22 @@ class Window:
         return Window(*(offset * new_size // max(size, 1) for offset in offsets))
 
 
+class Division(NamedTuple):
+    """A corpus divided into a part for training and a part for validation."""
+
+    train: Corpus
+    valid: Corpus
+    held_out: str
+    """The validation part in words, such as `the end of a.txt`."""
+
+
+class IndivisibleError(InputError):
+    """A corpus that cannot be divided."""
+
+
 def hold_out(
-    corpus: Corpus, fraction: float, directory: Path, stages: Stages
-) -> tuple[Corpus, Corpus]:
+    corpus: Corpus, fraction: float, directory: Path, stages: Stages, name: str = "text"
+) -> Division:
     """Split off the last documents of a corpus as a validation corpus.
 
     The validation corpus contains about `fraction` of the stored bytes. The cut is between two
@@ -70,12 +85,11 @@ def hold_out(
             plain text, train.jsonl and valid.jsonl for a file with rows. The parts are not
             compressed, and contain only the text of the rows.
         stages: Record of the finished stages.
-
-    Returns:
-        The training corpus and the validation corpus.
+        name: Name of the stage that cuts a file.
 
     Raises:
-        ValueError: If the corpus cannot be cut, or the file to cut is damaged.
+        IndivisibleError: If the corpus cannot be cut. It is a subclass of ValueError.
+        ValueError: If the file to cut is damaged.
     """
     sources = corpus.sources
     sizes = [source.num_bytes for source in sources]
@@ -84,7 +98,10 @@ def hold_out(
     near = [i for i in range(1, len(sizes)) if window.earliest <= ends[i - 1] <= window.latest]
     if near:
         cut = min(near, key=lambda i: abs(ends[i - 1] - window.target))
-        return Corpus.of_sources(sources[:cut]), Corpus.of_sources(sources[cut:])
+        held_out = names_of([source.path for source in sources[cut:]])
+        return Division(
+            Corpus.of_sources(sources[:cut]), Corpus.of_sources(sources[cut:]), held_out
+        )
 
     index = next(index for index, end in enumerate(ends) if end >= window.target)
     source, before, after = sources[index], sources[:index], sources[index + 1 :]
@@ -99,11 +116,23 @@ def hold_out(
         **source.settings(),
     }
     directory.mkdir(parents=True, exist_ok=True)
-    stages.run("text", inputs, parts, lambda: divided.write(train, valid))
-    return (
+    stages.run(name, inputs, parts, lambda: divided.write(train, valid))
+    held_out = f"the end of {names_of([source.path])}"
+    if after:
+        held_out += f", and {names_of([other.path for other in after])}"
+    return Division(
         Corpus.of_sources([*before, source.copy_at(str(train))]),
         Corpus.of_sources([source.copy_at(str(valid)), *after]),
+        held_out,
     )
+
+
+def names_of(files: Sequence[str]) -> str:
+    """Return the names of files as words. Of many files, only the first are named."""
+    names = list(map(printable_path, files))
+    if len(names) > _MOST_NAMED + 1:
+        return f"{short_names(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED:,} more files"
+    return short_names(names)
 
 
 @dataclass(frozen=True)
@@ -139,7 +168,7 @@ class _DividedFile:
         for cut in itertools.chain(_cuts_near(file, source, window, size), (0, size)):
             if (cut > 0 or self.has_before) and (cut < size or self.has_after):
                 return cut
-        raise InputError(
+        raise IndivisibleError(
             f"the file cannot be cut to hold out {self.fraction:.0%} for validation",
             place=self.source.path,
             remedy=("set ", Argument("data.valid_path")),

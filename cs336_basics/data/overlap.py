@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import os
+from collections.abc import Sequence
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import sha256_file
@@ -17,19 +18,23 @@ _MOST_BYTES = 32 << 20
 """Maximum stored size of texts whose documents are compared, which takes less than a second."""
 
 
-def check_overlap(train: TextOrTokens | None, valid: TextOrTokens | None) -> None:
+def check_overlap(train: Sequence[TextOrTokens], valid: TextOrTokens | None) -> None:
     """Check that no validation file is a training file, by its real path and by its content.
 
     Without validation files, the end of the training files is held out. Then no file may be given
     twice.
 
+    Args:
+        train: The training corpora. If there are none, nothing is checked.
+        valid: The validation files, if any.
+
     Raises:
         ValueError: If a file is in both. The message names it.
     """
-    if train is None:
+    if not train:
         return
     by_path: dict[str, str] = {}
-    for file in train.files:
+    for file in (file for source in train for file in source.files):
         path = _real_path(file)
         if valid is None and path in by_path:
             raise _overlap(f"contains {file} twice, and its end is held out", "data.train_path")

@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import sha256_file, write_json
+from cs336_basics._support.errors import Argument, InputError, Text
+from cs336_basics._support.files import printable_path, sha256_file, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.urls import is_url
 from cs336_basics.text.storage import size_of
 
 _FILE = "stages.json"
-_MAX_BYTES = 1 << 24
-_MOST_NAME_BYTES = 1 << 23  # longer lists of files are not recorded
+_MAX_BYTES = 1 << 26
+_MOST_FILE_BYTES = 1 << 24  # longer lists of files are not recorded
+_MOST_CHANGES = 5
 _FILES = "files"
+
+MIXTURE = "mixture"
+"""Stage that records the names and the weights of the corpora of a mixture."""
+
+_RESTORE: Text = (
+    "restore the data, start a new run, or pass ",
+    Argument("data.from", "run"),
+    " to go on from the run's own token files",
+)
+
+
+class RecordedFile(NamedTuple):
+    """A file that a run reads."""
+
+    path: str
+    num_bytes: int
+    sha256: str
+    """Hash of the content; for a URL, only its size in words."""
+
+    def described(self) -> str:
+        """Return the size and the hash, for messages."""
+        return f"{self.num_bytes:,} bytes, {self.sha256[:12]}"
 
 
 class Stages:
@@ -78,20 +103,49 @@ class Stages:
             examine()
             self._write(name, {"inputs": inputs})
 
+    def check_outputs(self, name: str, outputs: Sequence[Path]) -> None:
+        """Check that a finished stage wrote these files, and that they have not changed.
+
+        Raises:
+            ValueError: If the stage is not recorded or wrote no such files, or one of them is
+                missing or has other content.
+        """
+        recorded = self._records.get(name, {}).get("sha256")
+        for file in outputs:
+            expected = recorded.get(file.name) if isinstance(recorded, dict) else None
+            if expected is None:
+                problem = "the run did not write this file, or not completely"
+            elif not file.is_file():
+                problem = "the file is missing"
+            elif sha256_file(file) != expected:
+                problem = "the file has changed since the run wrote it"
+            else:
+                continue
+            raise InputError(
+                problem, place=str(file), remedy=("pass ", Argument("data.from", "files"))
+            )
+
     def record_files(self, found: Mapping[str, tuple[Any, Sequence[str]]]) -> None:
         """Record the files for which paths stand, so that a resumed run reads the same files.
 
         Args:
-            found: Mapping from the name of a field to its value and the files found for it.
+            found: Mapping from the name of a path to its value and the files found for it.
+
+        Raises:
+            ValueError: If the record has other files for a path. The message names the files that
+                changed, came or went. Files that have only moved are accepted.
         """
-        inputs = {
-            name: {"paths": paths, "files": [*files]} for name, (paths, files) in found.items()
-        }
-        inputs = json.loads(json.dumps(inputs))  # tuples become lists
-        num_bytes = sum(len(file) for record in inputs.values() for file in record["files"])
-        is_known = self._records.get(_FILES, {}).get("inputs") == inputs
-        if inputs and not is_known and num_bytes <= _MOST_NAME_BYTES:
-            self._write(_FILES, {"inputs": inputs})
+        known = self._records.get(_FILES, {}).get("inputs", {})
+        inputs: dict[str, Any] = {}
+        for name, (paths, files) in found.items():
+            now = [RecordedFile(file, size_of(file), self.sha256_of(file)) for file in files]
+            before = _files_in(known.get(name))
+            if before is not None and [f.sha256 for f in before] != [f.sha256 for f in now]:
+                raise _changed(_changes(before, now))
+            inputs[name] = {"paths": paths, "files": now}
+        text = json.dumps(inputs)  # tuples become lists
+        if inputs and len(text) <= _MOST_FILE_BYTES and known != json.loads(text):
+            self._write(_FILES, {"inputs": json.loads(text)})
 
     def _check_inputs(self, name: str, inputs: dict[str, Any]) -> None:
         before = self._records.get(name, {"inputs": inputs})["inputs"]
@@ -104,7 +158,7 @@ class Stages:
             raise InputError(
                 f"the data has changed since the run started ({changes})",
                 place=name,
-                remedy="start a new run",
+                remedy=_RESTORE,
             )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
@@ -117,6 +171,37 @@ def _sha256_of(file: str) -> str:
     return f"{size_of(file)} bytes" if is_url(file) else sha256_file(file)
 
 
+def _changed(changes: Sequence[str]) -> InputError:
+    more = f", and {len(changes) - _MOST_CHANGES:,} more" if len(changes) > _MOST_CHANGES else ""
+    return InputError(
+        f"the data has changed since the run started: {'; '.join(changes[:_MOST_CHANGES])}{more}",
+        remedy=_RESTORE,
+    )
+
+
+def _changes(before: Sequence[RecordedFile], now: Sequence[RecordedFile]) -> list[str]:
+    """Return the differences between two lists of files in words.
+
+    Files are identified by their paths or, if all paths are new, by their names.
+    """
+    is_moved = not {file.path for file in before} & {file.path for file in now}
+
+    def by_name(files: Sequence[RecordedFile]) -> dict[str, RecordedFile]:
+        return {os.path.basename(file.path) if is_moved else file.path: file for file in files}
+
+    old, new = by_name(before), by_name(now)
+    changes = []
+    for name, file in {**old, **new}.items():
+        shown = printable_path(file.path)
+        if name not in new:
+            changes.append(f"{shown} went ({file.described()})")
+        elif name not in old:
+            changes.append(f"{shown} came ({file.described()})")
+        elif old[name].sha256 != file.sha256:
+            changes.append(f"{shown} changed ({old[name].described()} became {file.described()})")
+    return changes or ["the files have another order"]
+
+
 def data_digest(records: Mapping[str, Any], split: str) -> str | None:
     """Return the hash of a split's text or token files, or None if it is not recorded.
 
@@ -124,25 +209,61 @@ def data_digest(records: Mapping[str, Any], split: str) -> str | None:
         records: What `read_records` returned.
         split: "train" or "valid".
     """
-    inputs = records.get(f"{split} tokens", {}).get("inputs", {})
+    mixture = records.get(MIXTURE, {}).get("inputs", {})
+    names = mixture.get("names")
+    if not isinstance(names, list) or f"{split} tokens" in records:
+        return _digest_of(records.get(f"{split} tokens", {}))
+    found = [_digest_of(records.get(f"{name} {split} tokens", {})) for name in names]
+    if None in found:
+        return None
+    text = json.dumps([names, mixture.get("weights"), found])
+    return f"{len(names)} corpora, {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _digest_of(record: Mapping[str, Any]) -> str | None:
+    inputs = record.get("inputs", {})
     # The hash of one text or token file, or the joint hash of several.
     digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
     return next((digest for digest in digests if isinstance(digest, str)), None)
 
 
 def recorded_files(directory: Path, name: str, paths: Any) -> tuple[str, ...] | None:
-    """Return the files that were found for a field with this value, or None if there is no record.
+    """Return the files that were found for a path with this value, or None if there is no record.
 
     Raises:
-        ValueError: If stages.json is damaged.
+        ValueError: If stages.json is damaged, or a file is missing or has another size. The message
+            names the files.
     """
     record = read_records(directory).get(_FILES, {}).get("inputs", {}).get(name)
+    files = _files_in(record)
+    if files is None or record.get("paths") != json.loads(json.dumps(paths)):
+        return None
+    changes = []
+    for file in files:
+        if is_url(file.path):
+            continue
+        shown = printable_path(file.path)
+        if not os.path.isfile(file.path):
+            changes.append(f"{shown} went ({file.described()})")
+        elif (size := os.path.getsize(file.path)) < file.num_bytes:
+            changes.append(f"{shown} lacks {file.num_bytes - size:,} of {file.num_bytes:,} bytes")
+        elif size > file.num_bytes:
+            changes.append(f"{shown} grew from {file.num_bytes:,} to {size:,} bytes")
+    if changes:
+        raise _changed(changes)
+    return tuple(file.path for file in files)
+
+
+def _files_in(record: Any) -> list[RecordedFile] | None:
+    """Return the files in a record, or None if there are none or the record is damaged."""
     match record:
-        case {"paths": known, "files": [*files]} if (
-            known == json.loads(json.dumps(paths)) and files and all(type(f) is str for f in files)
-        ):
-            return tuple(files)
+        case {"files": [*files]} if files and all(_is_file(file) for file in files):
+            return [RecordedFile(*file) for file in files]
     return None
+
+
+def _is_file(file: Any) -> bool:
+    return isinstance(file, list) and [type(value) for value in file] == [str, int, str]
 
 
 def read_records(directory: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.messages import counted
+from cs336_basics._support.files import printable_path
+from cs336_basics._support.messages import counted, short_names
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig
@@ -21,7 +22,10 @@ from cs336_basics.data.preparation_record import recorded_files
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import expand_paths
-from cs336_basics.text.sources import check_options_are_used
+from cs336_basics.text.sources import Source, check_options_are_used
+from cs336_basics.tokenizer.files.binary_tokens import ENDING
+
+_TOKEN_ENDINGS = (".npy", ENDING)
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,54 @@ def _combined(lines: Sequence[str]) -> str:
     return f"{len(lines)} file{'s' * (len(lines) != 1)}, {digest}"
 
 
-PATHS = ("train_path", "valid_path")
+MOST_DIVIDED = 16
+"""Maximum number of paths that are held out from one by one. More are treated like a glob, which a
+shell may have expanded."""
 
 
-def find_sources(
-    data: DataConfig, prepared: Path | None = None
-) -> tuple[TextOrTokens | None, TextOrTokens | None]:
-    """Return the sources of `train_path` and `valid_path`, with None for a path that is not set.
+@dataclass(frozen=True)
+class TrainingCorpus:
+    """A corpus to train on: that of `train_path`, or one of `mix`."""
+
+    name: str
+    """Name in the mixture, or "" without one."""
+    weight: float
+    """Share of the mixture, or 1 without one."""
+    parts: tuple[TextOrTokens, ...]
+    """The files of each path. Without `valid_path`, the end of each part is held out."""
+
+    @property
+    def whole(self) -> TextOrTokens:
+        """All parts as one text or one sequence of ids."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        if isinstance(self.parts[0], TokenFiles):
+            return TokenFiles(tuple(file for part in self.parts for file in part.files))
+        sources = [source for part in self.text_sources for source in part]
+        return Text.of(Corpus.of_sources(sources))
+
+    @property
+    def text_sources(self) -> list[tuple[Source, ...]]:
+        """The files of each part that is text."""
+        return [part.corpus.sources for part in self.parts if isinstance(part, Text)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files that the paths of a configuration stand for."""
+
+    train: tuple[TrainingCorpus, ...]
+    """Empty if the run trains on a dataset."""
+    valid: TextOrTokens | None
+    """The files of `valid_path`, or None if it is not set."""
+    named: dict[str, tuple[str | tuple[str, ...], TextOrTokens]]
+    """The value of each path, as absolute, and the files found for it, by name."""
+    new_files: tuple[str, ...] = ()
+    """Files that the paths stand for now, but not when the run started. They are not read."""
+
+
+def find_sources(data: DataConfig, prepared: Path | None = None) -> Found:
+    """Return the files of `train_path` or `mix`, and of `valid_path`.
 
     If `prepared`, the data directory of a run, has a list of the files for the same path, these
     files are used, even if the path is a glob or a directory that has other files now.
@@ -96,18 +141,49 @@ def find_sources(
             includes the key.
         ImportError: If the library for a file format is not installed.
     """
-    found = []
-    for key in PATHS:
-        paths = getattr(data, key)
-        if prepared is not None and paths is not None:
-            paths = recorded_files(prepared, key, absolute_paths(paths)) or paths
-        found.append(_find(key, paths, data))
-    train, valid = found
-    corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
-    sources = [source for corpus in corpora for source in corpus.sources]
+    named: dict[str, tuple[str | tuple[str, ...], TextOrTokens]] = {}
+    new_files: list[str] = []
+
+    def found(name: str, key: str, paths: str | tuple[str, ...]) -> TextOrTokens:
+        known = None
+        if prepared is not None:
+            known = recorded_files(prepared, name, absolute_paths(paths))
+        source = _find(f"data.{key}", known or paths, data)
+        if known:
+            new_files.extend(_absent_from(known, paths))
+        named[name] = absolute_paths(paths), source
+        return source
+
+    train: list[TrainingCorpus] = []
+    paths = data.train_path
+    if isinstance(paths, tuple):
+        paths = tuple(path for path in paths if not _is_empty(path)) or paths
+    if isinstance(paths, tuple) and len(paths) <= MOST_DIVIDED and data.valid_path is None:
+        if prepared is None:  # otherwise, some files may be gone
+            _expanded("data.train_path", paths)
+        parts = [found(f"train_path {i}", "train_path", path) for i, path in enumerate(paths, 1)]
+        train.append(TrainingCorpus("", 1.0, tuple(parts)))
+    elif paths is not None:
+        train.append(TrainingCorpus("", 1.0, (found("train_path", "train_path", paths),)))
+    for portion in data.portions:
+        source = found(f"mix {portion.name}", "mix", portion.path)
+        train.append(TrainingCorpus(portion.name, portion.weight, (source,)))
+    valid = None
+    if data.valid_path is not None:
+        valid = found("valid_path", "valid_path", data.valid_path)
     with _named_as_in_config():
+        sources = [file for corpus in train for part in corpus.text_sources for file in part]
+        sources += valid.corpus.sources if isinstance(valid, Text) else ()
         check_options_are_used(sources, field=data.field, column=data.column)
-    return train, valid
+    return Found(tuple(train), valid, named, tuple(new_files))
+
+
+def _absent_from(known: Sequence[str], paths: str | tuple[str, ...]) -> list[str]:
+    """Return the files for which paths stand now that are not among the known ones."""
+    try:
+        return [file for file in expand_paths(paths) if absolute_path(file) not in known]
+    except (OSError, InputError):  # only a note depends on it
+        return []
 
 
 @contextlib.contextmanager
@@ -119,23 +195,32 @@ def _named_as_in_config() -> Iterator[None]:
         raise error.renamed(lambda name: f"data.{name}") from None
 
 
-def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> TextOrTokens | None:
-    if paths is None:
-        return None
-    key = f"data.{key}"
+def _find(key: str, paths: str | tuple[str, ...], data: DataConfig) -> TextOrTokens:
+    files = _expanded(key, paths)
+    if not any(is_url(file) or os.path.getsize(file) for file in files):
+        shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
+        raise InputError(f"must contain text, got only empty files: {shown}", argument=key)
+    if not files[0].endswith(_TOKEN_ENDINGS):
+        return Text.of(_corpus(files, data))
+    if data.tokenizer is None:
+        raise InputError(
+            f"is the token file {files[0]}",
+            argument=key,
+            remedy=("set ", Argument("data.tokenizer"), " to its tokenizer"),
+        )
+    return TokenFiles(files)
+
+
+def _expanded(key: str, paths: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the files that paths stand for, which must be all text or all token files."""
     try:
         files = expand_paths(paths)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{key}: {error}") from None
     except InputError as error:
         raise error.at(key) from None
-    if not any(is_url(file) or os.path.getsize(file) for file in files):
-        shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
-        raise InputError(f"must contain text, got only empty files: {shown}", argument=key)
-    tokens = [file for file in files if file.endswith(".npy")]
-    if not tokens:
-        return Text.of(_corpus(files, data))
-    if len(tokens) < len(files):
+    tokens = [file for file in files if file.endswith(_TOKEN_ENDINGS)]
+    if tokens and len(tokens) < len(files):
         text = next(file for file in files if file not in tokens)
         raise InputError(
             f"must be either text or token files, got the token file {tokens[0]} and the text "
@@ -143,13 +228,11 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> Te
             argument=key,
             remedy="encode the text first",
         )
-    if data.tokenizer is None:
-        raise InputError(
-            f"is the token file {tokens[0]}",
-            argument=key,
-            remedy=("set ", Argument("data.tokenizer"), " to its tokenizer"),
-        )
-    return TokenFiles(files)
+    return files
+
+
+def _is_empty(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.getsize(path)
 
 
 def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
@@ -183,10 +266,14 @@ def check_length(key: str, source: TextOrTokens | None, context_length: int) -> 
     if num_bytes + num_files < context_length + 1:
         raise InputError(
             f"must have at least {context_length + 1:,} tokens for a context of "
-            f"{context_length:,}, but has only {counted(num_bytes, 'byte')}",
+            f"{context_length:,}, but {_named(source)} has only {counted(num_bytes, 'byte')}",
             argument=key,
             remedy=("use more text or a smaller ", Argument("model.context_length")),
         )
+
+
+def _named(source: TextOrTokens) -> str:
+    return short_names(map(printable_path, source.files))
 
 
 def absolute_paths(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:

@@ -52,8 +52,11 @@ def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
         paths = data.train_path if split == "train" else data.valid_path
+        if data.mix and split == "train":
+            paths = tuple(f"{p.path} ({p.weight:.1%})" for p in data.portions)
         if paths is None:
-            name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
+            is_own = data.train_path is not None or data.mix
+            name = f"{split}, held out" if is_own else f"{data.dataset}, {split}"
         else:  # omit directories, whose names may be private
             name = ", ".join(Path(p).name for p in ([paths] if isinstance(paths, str) else paths))
         if digest := data_digest(records, split):

@@ -163,10 +163,12 @@ def _tokens(run: RunDirectory, checkpoint: Path) -> Section:
     vocab_size = model.config.vocab_size
     unused = unused_ids(tokenizer, vocab_size)
     counts = None
-    if (run.data / "train.npy").is_file():
+    files = [*run.data.glob("train.npy"), *run.data.glob("*/train.npy")]  # a mixture has several
+    if files:
         counts = np.zeros(vocab_size, np.int64)
-        found = count_token_file(tokenizer, run.data / "train.npy")[:vocab_size]
-        counts[: len(found)] = found
+        for file in files:
+            found = count_token_file(tokenizer, file)[:vocab_size]
+            counts[: len(found)] += found
         unused = [token_id for token_id in unused if not counts[token_id]]
     try:
         distance = distance_from_unused(model.head_weight, unused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import keyword
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -204,7 +205,21 @@ def _entries(mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
     for key, value in mapping.value:
         if not isinstance(key, yaml.ScalarNode):
             raise yaml.MarkedYAMLError(problem="a name must be text", problem_mark=key.start_mark)
-        yield key.value.replace("-", "_")[:_LONGEST_NAME], value
+        yield _field(key.value.replace("-", "_")[:_LONGEST_NAME]), value
+
+
+def _field(name: str) -> str:
+    """Return the field for a name in a file: `from_` for `from`, which is a keyword of Python."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _values_of(config: TrainConfig) -> dict[str, Any]:
+    """Return all values by the names that a file has for them."""
+
+    def named(values: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name.rstrip("_"): value for name, value in values}
+
+    return dataclasses.asdict(config, dict_factory=named)
 
 
 class _Loader(yaml.BaseLoader):
@@ -225,7 +240,7 @@ def config_to_yaml(config: TrainConfig) -> str:
     Raises:
         ValueError: If the text would be too long to be read back.
     """
-    text: str = yaml.safe_dump({"base": "none", **dataclasses.asdict(config)}, sort_keys=False)
+    text: str = yaml.safe_dump({"base": "none", **_values_of(config)}, sort_keys=False)
     if len(text) > _MAX_BYTES:  # the text is ASCII
         raise InputError(
             f"the configuration must have at most {_MAX_BYTES:,} bytes, got {len(text):,}; to name "
@@ -249,10 +264,10 @@ def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
                 rows.append((f"{key}:", ""))
                 add(value, f"{key}.")
                 continue
+            origin = origins.get(f"{section}{_field(key)}", "default")
             text = yaml.safe_dump(value, default_flow_style=True, width=1 << 20)
             line = f"{key}: {text.removesuffix('...' + chr(10)).rstrip()}"
-            origin = origins.get(f"{section}{key}", "default")
             rows.append((textwrap.indent(line, "  " * bool(section)), origin))
 
-    add(dataclasses.asdict(config))
+    add(_values_of(config))
     return "\n".join(f"{line:<40} # {origin}" if origin else line for line, origin in rows)

@@ -14,6 +14,7 @@ windows. Both datasets are map-style, so they also work with torch's own DataLoa
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,7 +26,13 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics.data.checked_tokens import CheckedTokens, id_range, release_pages
+from cs336_basics._support.messages import short_repr
+from cs336_basics.data.checked_tokens import (
+    CheckedTokens,
+    check_is_whole,
+    id_range,
+    release_pages,
+)
 from cs336_basics.tokenizer.files.joined_tokens import (
     JoinedTokens,
     TokenPaths,
@@ -42,6 +49,9 @@ TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
 
 class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
     """Dataset of windows from a token sequence, as inputs and targets.
+
+    To mix several sequences, pass a ConcatDataset of their windows and `StepBatches` with weights
+    to `StepLoader`.
 
     Item i is the window that starts at token `i * stride`: a pair (inputs, targets) of int64
     tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
@@ -124,12 +134,21 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         return list(zip(inputs, targets, strict=True))
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return items as (inputs, targets), int64 of shape (len(indices), context_length)."""
+        """Return items as (inputs, targets), int64 of shape (len(indices), context_length).
+
+        Raises:
+            RuntimeError: If a file has been truncated since it was mapped. The message names it.
+        """
         # A window has one token more than the context, because the targets are shifted by one.
         windows = np.empty((len(indices), self.context_length + 1), dtype=np.int64)
+        if not isinstance(self.tokens, JoinedTokens):
+            check_is_whole(self.tokens)
         for row, index in enumerate(indices):
             start = int(index) * self.stride
-            windows[row] = self.tokens[start : start + self.context_length + 1]
+            stop = start + self.context_length + 1
+            if isinstance(self.tokens, JoinedTokens):  # there may be thousands of files
+                check_is_whole(self.tokens.between(start, stop))
+            windows[row] = self.tokens[start:stop]
             if row % 16 == 15:  # each read may map one or two megabytes around the window
                 release_pages(self.tokens)
         release_pages(self.tokens)
@@ -302,7 +321,7 @@ class StepBatches(Sampler[list[int]]):
     batch and takes its share.
 
     Args:
-        num_items: Number of items in the dataset.
+        num_items: Number of items in the dataset, or in each dataset of a ConcatDataset.
         batch_size: Items per batch, over all processes.
         seed: Seed for the order, at least 0.
         num_steps: The last step, counting from 1. Defaults to no limit.
@@ -310,27 +329,34 @@ class StepBatches(Sampler[list[int]]):
             `TokenWindows(..., stride=1)`, this gives the same batches as the trainer with the same
             seed. If False, each epoch draws every item at most once, in an order that depends on
             the seed and the epoch, and drops a trailing partial batch.
+        weights: Weight of each dataset, positive. An item is drawn from a dataset with a
+            probability of its weight divided by the sum. Defaults to drawing all items with the
+            same probability.
         rank: Rank of this process, starting at 0.
         world_size: Number of processes.
 
     Raises:
-        ValueError: If a number is out of range, `batch_size` is not a multiple of `world_size`, or
-            `batch_size` exceeds `num_items` without replacement.
+        ValueError: If a number is out of range, `batch_size` is not a multiple of `world_size`,
+            `batch_size` exceeds the number of items without replacement, or `weights` are given
+            without replacement or for another number of datasets.
         TypeError: If a number is not an integer.
     """
 
     def __init__(
         self,
-        num_items: int,
+        num_items: int | Sequence[int],
         batch_size: int,
         *,
         seed: int = 0,
         num_steps: int | None = None,
         replacement: bool = True,
+        weights: Sequence[float] | None = None,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self.num_items = checked_integer("num_items", num_items, 1)
+        sizes = num_items if isinstance(num_items, Sequence) else [num_items]
+        self._sizes = np.array([checked_integer("num_items", n, 1) for n in sizes], np.int64)
+        self.num_items = checked_integer("num_items", sum(sizes), 1)
         self.batch_size = checked_integer("batch_size", batch_size, 1)
         self.seed = checked_integer("seed", seed, 0, MAX_INT64)
         self.num_steps = None if num_steps is None else checked_integer("num_steps", num_steps, 0)
@@ -342,12 +368,26 @@ class StepBatches(Sampler[list[int]]):
                 f"must be a multiple of world_size ({world_size}), got {batch_size}",
                 argument="batch_size",
             )
-        if not replacement and batch_size > num_items:
+        if not replacement and batch_size > self.num_items:
             raise InputError(
-                f"must be at most num_items ({num_items}) without replacement, got {batch_size}",
+                f"must be at most num_items ({self.num_items}) without replacement, got "
+                f"{batch_size}",
                 argument="batch_size",
             )
+        self.weights = None if weights is None else [float(weight) for weight in weights]
+        if self.weights is not None:
+            self._check_weights(self.weights)
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
+
+    def _check_weights(self, weights: list[float]) -> None:
+        if not self.replacement:
+            raise InputError("cannot be given without replacement", argument="weights")
+        if len(weights) != len(self._sizes) or not all(0 < w < math.inf for w in weights):
+            raise InputError(
+                f"must be {len(self._sizes)} positive and finite numbers, one for each dataset, "
+                f"got {short_repr(weights)}",
+                argument="weights",
+            )
 
     def __len__(self) -> int:
         """Return the number of steps. Raise TypeError if `num_steps` is None."""
@@ -368,7 +408,9 @@ class StepBatches(Sampler[list[int]]):
         """Return the indices in this process's share of a step's batch."""
         share = self.batch_size // self.world_size
         begin = self.rank * share
-        if self.replacement:
+        if self.weights is not None:
+            items = self._drawn_by_weight(step_generator(self.seed, step), self.weights)
+        elif self.replacement:
             items = step_generator(self.seed, step).integers(self.num_items, size=self.batch_size)
         else:
             epoch, batch = divmod(step - 1, self.num_items // self.batch_size)
@@ -376,6 +418,17 @@ class StepBatches(Sampler[list[int]]):
             begin += batch * self.batch_size
         indices: list[int] = items[begin : begin + share].tolist()
         return indices
+
+    def _drawn_by_weight(
+        self, generator: np.random.Generator, weights: Sequence[float]
+    ) -> npt.NDArray[np.int64]:
+        """Draw the dataset of each item of a batch, and then an item of this dataset."""
+        limits = np.cumsum(weights) / np.sum(weights)
+        # The last limit may be below 1, because it is rounded.
+        drawn = np.searchsorted(limits[:-1], generator.random(self.batch_size), side="right")
+        starts = np.cumsum(self._sizes) - self._sizes
+        items: npt.NDArray[np.int64] = starts[drawn] + generator.integers(self._sizes[drawn])
+        return items
 
     def _order_of(self, epoch: int) -> npt.NDArray[np.int64]:
         """Return the order of all items in an epoch, int64 of shape (num_items,)."""
@@ -385,9 +438,11 @@ class StepBatches(Sampler[list[int]]):
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments that determine the batches, but not this process's share of them."""
-        return {
-            name: getattr(self, name) for name in ("num_items", "batch_size", "seed", "replacement")
-        }
+        names = ("num_items", "batch_size", "seed", "replacement", "weights")
+        settings = {name: getattr(self, name) for name in names}
+        if self.weights is not None:
+            settings["sizes"] = self._sizes.tolist()
+        return settings
 
 
 class StepLoader:

@@ -25,6 +25,7 @@ from cs336_basics.training.distributed import World
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.training.mixed_evaluation import MixedScore
 
 
 class Score(NamedTuple):
@@ -62,6 +63,22 @@ class Score(NamedTuple):
     def plus(self, other: Score) -> Score:
         """Return the sums over the tokens of both."""
         return Score(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures as metrics."""
+        figures = {"val_loss": self.loss, "val_perplexity": self.perplexity}
+        if self.bits_per_byte is not None:
+            figures["val_bits_per_byte"] = self.bits_per_byte
+        return figures
+
+    def described(self) -> str:
+        """Return the figures in words."""
+        line = f"validation loss {self.loss:.4f}, perplexity {self.perplexity:.2f}"
+        return (
+            line
+            if self.bits_per_byte is None
+            else f"{line}, {self.bits_per_byte:.4f} bits per byte"
+        )
 
 
 def text_lengths(tokenizer: Tokenizer, vocab_size: int) -> Tensor:
@@ -106,6 +123,7 @@ class Evaluation:
         config: Configuration of the run.
         tokens: Token ids of the validation data; see `Trainer`.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
+        name: Argument of the caller that errors name.
 
     Attributes:
         chosen: Indices of the windows of every evaluation.
@@ -117,17 +135,26 @@ class Evaluation:
         config: TrainConfig,
         tokens: TokenArray | CheckedTokens,
         tokenizer: Tokenizer | None,
+        name: str = "valid_tokens",
     ) -> None:
         self.config = config
         size = config.model.vocab_size
-        self.windows = TokenWindows(
-            tokens, config.model.context_length, vocab_size=size, name="valid_tokens"
-        )
+        self.windows = TokenWindows(tokens, config.model.context_length, vocab_size=size, name=name)
         self.lengths = None if tokenizer is None else text_lengths(tokenizer, size)
         count = len(self.windows)
         number = min(count, config.eval_windows) or count
         self.chosen = np.arange(number) * count // number
         self.others = np.setdiff1d(np.arange(count), self.chosen)
+
+    @property
+    def num_windows(self) -> int:
+        """Number of windows of the validation data."""
+        return len(self.windows)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether an evaluation leaves out windows."""
+        return len(self.others) > 0
 
     def run(
         self,
@@ -185,7 +212,7 @@ def perplexity(loss: float) -> float:
 
 
 def evaluation_row(
-    step: int, tokens: int, score: Score, chosen: Score | None = None
+    step: int, tokens: int, score: Score | MixedScore, chosen: Score | MixedScore | None = None
 ) -> tuple[dict[str, Any], str]:
     """Return the results of an evaluation as a row of metrics and as a line of text.
 
@@ -195,20 +222,10 @@ def evaluation_row(
         score: The model's score.
         chosen: Score on the windows of every evaluation, if `score` covers more.
     """
-    row: dict[str, Any] = {"step": step, "tokens": tokens, **_figures(score)}
+    row: dict[str, Any] = {"step": step, "tokens": tokens, **score.figures()}
     if chosen is not None:
-        row |= {subset_key(key): value for key, value in _figures(chosen).items()}
-    line = f"step {step}: validation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}"
-    if score.bits_per_byte is not None:
-        line += f", {score.bits_per_byte:.4f} bits per byte"
-    return row, line
-
-
-def _figures(score: Score) -> dict[str, float]:
-    figures = {"val_loss": score.loss, "val_perplexity": score.perplexity}
-    if score.bits_per_byte is not None:
-        figures["val_bits_per_byte"] = score.bits_per_byte
-    return figures
+        row |= {subset_key(key): value for key, value in chosen.figures().items()}
+    return row, f"step {step}: {score.described()}"
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:

@@ -26,8 +26,10 @@ from cs336_basics._support.messages import short_reason
 from cs336_basics._support.validation import fields_of
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.checked_tokens import CheckedTokens
+from cs336_basics.data.mixture import MixedTokens
 from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
-from cs336_basics.data.sources import absolute_paths, check_length
+from cs336_basics.data.sources import absolute_path, absolute_paths, check_length
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.training.config import TrainConfig
@@ -86,8 +88,10 @@ def check_start(
             tokenizer = run_tokenizer(config)
     prepared = None if resumed is None else resumed.data
     sources = check_sources(config.preparation, prepared, tokenizer)
-    for key, source in (("train_path", sources.train), ("valid_path", sources.valid)):
-        check_length(f"data.{key}", source, config.model.context_length)
+    key = "data.mix" if config.data.mix else "data.train_path"
+    for corpus in sources.found.train:
+        check_length(key, corpus.whole, config.model.context_length)
+    check_length("data.valid_path", sources.found.valid, config.model.context_length)
     check_batch_size(config, world or World())
     device = choose_device(config.device)
     check_precision(config.precision, device)
@@ -128,6 +132,11 @@ def save_config(config: TrainConfig, run: RunDirectory) -> None:
         if path is not None:
             paths[name] = absolute_paths(path)
     origin = None if config.init_from is None else os.path.abspath(config.init_from)
+    if config.data.mix:
+        paths["mix"] = [
+            f"{absolute_path(word.rpartition(':')[0])}:{word.rpartition(':')[2]}"
+            for word in config.data.mix
+        ]
     data = dataclasses.replace(config.data, **paths)
     with atomic_writer(run.config, "w") as file:
         file.write(config_to_yaml(dataclasses.replace(config, data=data, init_from=origin)))
@@ -288,18 +297,36 @@ def _build(
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     tokens = config.max_steps * config.batch_size * config.model.context_length
     together = f", with {world.size} processes ({config.parallel})" if world.size > 1 else ""
-    passes = tokens / len(data.train_tokens)
+    passes = _passes(data.train_tokens, tokens)
+    if isinstance(data.train_tokens, MixedTokens):
+        each = (f"{name} {_number(p)}{' (repeats)' * (p >= 2)}" for name, p in passes.items())
+        note = f"passes: {', '.join(each)}"
+    else:
+        note = f"{passes['']:,.2g} passes over the training text"
     report(
         f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens "
-        f"({passes:,.2g} passes over the training text), on {trainer.device} in {config.precision}"
-        f"{together}"
+        f"({note}), on {trainer.device} in {config.precision}{together}"
     )
-    if passes > MANY_PASSES:
-        report(
-            f"the training text will be read {passes:,.1f} times; after about {MANY_PASSES} passes,"
-            " models mostly memorize: watch the validation loss, or set stop_after_worse or dropout"
-        )
+    for name, number in passes.items():
+        if number > MANY_PASSES:
+            report(
+                f"the training text{' of ' * bool(name)}{name} will be read {number:,.1f} times; "
+                f"after about {MANY_PASSES} passes, models mostly memorize: watch the validation "
+                "loss, or set stop_after_worse or dropout"
+            )
     return trainer
+
+
+def _passes(tokens: CheckedTokens | MixedTokens, num_tokens: int) -> dict[str, float]:
+    """Return how often a run of `num_tokens` tokens reads each corpus, by its name."""
+    if not isinstance(tokens, MixedTokens):
+        return {"": num_tokens / len(tokens)}
+    corpora = zip(tokens.names, tokens.weights, tokens.corpora, strict=True)
+    return {name: num_tokens * weight / len(corpus) for name, weight, corpus in corpora}
+
+
+def _number(passes: float) -> str:
+    return f"{passes:,.1f}" if passes >= 1 else f"{passes:.2g}"
 
 
 def resume_run(trainer: Trainer, resume: Resumption) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils.data import ConcatDataset, Dataset
 from tqdm import tqdm
 
 from cs336_basics._support.errors import InputError, RunError
@@ -29,6 +30,7 @@ from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.run_dir import BestLoss, RunDirectory
 from cs336_basics.data.checked_tokens import CheckedTokens
+from cs336_basics.data.mixture import MixedTokens
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
@@ -49,7 +51,6 @@ from cs336_basics.training.devices import (
 from cs336_basics.training.distributed import World, replicate, shard
 from cs336_basics.training.evaluation import (
     Evaluation,
-    Score,
     check_samples,
     evaluation_row,
     perplexity,
@@ -58,6 +59,7 @@ from cs336_basics.training.evaluation import (
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
 from cs336_basics.training.loss import LanguageModelLoss
+from cs336_basics.training.mixed_evaluation import MixedEvaluation
 from cs336_basics.training.owner_of_run import owner_of_run
 from cs336_basics.training.products import use_onednn
 from cs336_basics.training.schedule import scheduled_learning_rate
@@ -115,8 +117,8 @@ class Trainer:
     def __init__(
         self,
         config: TrainConfig,
-        train_tokens: TokenArray | CheckedTokens,
-        valid_tokens: TokenArray | CheckedTokens,
+        train_tokens: TokenArray | CheckedTokens | MixedTokens,
+        valid_tokens: TokenArray | CheckedTokens | MixedTokens,
         run: RunDirectory,
         *,
         tokenizer: Tokenizer | None = None,
@@ -135,7 +137,11 @@ class Trainer:
         if self.device.type == "cuda" and self.world.size > 1:
             self.device = torch.device("cuda", self.world.local_rank)  # one GPU for each process
         self.loader = self._load(train_tokens)
-        self.evaluation = Evaluation(config, valid_tokens, tokenizer)
+        self.evaluation: Evaluation | MixedEvaluation
+        if isinstance(valid_tokens, MixedTokens):
+            self.evaluation = MixedEvaluation(config, valid_tokens, tokenizer)
+        else:
+            self.evaluation = Evaluation(config, valid_tokens, tokenizer)
         self._starts_from_weights = weights is not None
         self._build(weights)
         self.peak_flops = peak_flops(device_name(self.device), config.precision)
@@ -157,20 +163,31 @@ class Trainer:
         self._unchecked: list[tuple[int, Tensor, Tensor | float]] = []
         """Step, loss and gradient norm of each step not yet checked for divergence."""
 
-    def _load(self, tokens: TokenArray | CheckedTokens) -> StepLoader:
+    def _load(self, tokens: TokenArray | CheckedTokens | MixedTokens) -> StepLoader:
         config, world = self.config, self.world
-        windows = TokenWindows(
-            tokens,
-            config.model.context_length,
-            stride=1,
-            vocab_size=config.model.vocab_size,
-            name="train_tokens",
-        )
+        weights: tuple[float, ...] | None = None
+        sequences: Sequence[TokenArray | CheckedTokens]
+        if isinstance(tokens, MixedTokens):
+            sequences, weights = tokens.corpora, tokens.weights
+        else:
+            sequences = [tokens]
+        corpora = [
+            TokenWindows(
+                sequence,
+                config.model.context_length,
+                stride=1,
+                vocab_size=config.model.vocab_size,
+                name="train_tokens",
+            )
+            for sequence in sequences
+        ]
+        windows: Dataset[Any] = corpora[0] if weights is None else ConcatDataset(corpora)
         batches = StepBatches(
-            len(windows),
+            list(map(len, corpora)),
             config.batch_size,
             seed=config.seed,
             num_steps=config.max_steps,
+            weights=weights,
             rank=world.rank,
             world_size=world.size,
         )
@@ -396,8 +413,10 @@ class Trainer:
 
     # Evaluations and checkpoints.
 
-    def evaluate(self, *, others: bool = False) -> Score:
+    def evaluate(self, *, others: bool = False) -> Any:
         """Return the score on the windows of every evaluation, or on the others.
+
+        The score is a `Score`, or a `MixedScore` for the validation data of a mixture.
 
         Raises:
             TrainingInterrupted: During `fit`, after Ctrl-C, SIGTERM or SIGHUP. The checkpoint of
@@ -408,7 +427,7 @@ class Trainer:
             if self._is_stopping():
                 raise self._interruption()
 
-        evaluation = self.evaluation
+        evaluation: Any = self.evaluation
         return evaluation.run(
             evaluation.others if others else evaluation.chosen,
             self.model,
@@ -434,10 +453,10 @@ class Trainer:
             raise self._divergence(step, f"step {step}: the validation loss is {score.loss}")
         best = self.best.after(score.loss, step)
         is_last = step == self.config.max_steps or self._stops_after(best)
-        if is_last and len(self.evaluation.others):
+        if is_last and self.evaluation.has_others:
             whole = score.plus(self.evaluate(others=True))
             row, line = evaluation_row(step, self._tokens_in(step), whole, chosen=score)
-            line += f" (all {len(self.evaluation.windows):,} windows)"
+            line += f" (all {self.evaluation.num_windows:,} windows)"
         else:
             row, line = evaluation_row(step, self._tokens_in(step), score)
         self.best = best

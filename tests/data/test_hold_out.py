@@ -23,7 +23,8 @@ ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
 
 def divide(corpus, directory, fraction=0.1, report=lambda line: None):
     stages = Stages(directory, report)
-    return hold_out(corpus, fraction, directory / "data", stages)
+    train, valid, _ = hold_out(corpus, fraction, directory / "data", stages)
+    return train, valid
 
 
 def texts_of(corpus):

@@ -62,22 +62,37 @@ def test_empty_rows_at_the_end_cannot_be_held_out(tiny, rows, capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "parts"),
     [
-        ["--data.train-path", "web/*.jsonl.gz"],
-        ["--data.train-path", "web/0.jsonl.gz", "web/1.jsonl.gz", "web/2.jsonl.gz"],
-        ["--data.train-path", "web/0.jsonl.gz", "--data.train-path", "web/[12].jsonl.gz"],
+        (["--data.train-path", "web/*.jsonl.gz"], [[0, 1, 2]]),
+        (
+            ["--data.train-path", "web/0.jsonl.gz", "web/1.jsonl.gz", "web/2.jsonl.gz"],
+            [[0], [1], [2]],
+        ),
+        (
+            ["--data.train-path", "web/0.jsonl.gz", "--data.train-path", "web/[12].jsonl.gz"],
+            [[0], [1, 2]],
+        ),
     ],
 )
-def test_several_files_are_one_corpus(tiny, rows, words):
+def test_the_end_of_each_path_is_held_out(tiny, rows, words, parts, capsys):
     Path("web").mkdir()
     for number in range(3):
         write_rows(Path("web"), f"{number}.jsonl.gz", rows[number::3])
     assert train(tiny, *words, "--data.field", "text") == 0
     tokenizer = Tokenizer.from_directory("run/tokenizer")
-    tokens = [np.load(f"run/data/{split}.npy") for split in ("train", "valid")]
-    expected = [row for number in range(3) for row in rows[number::3]]
-    assert np.concatenate(tokens).tolist() == ids_of(expected, tokenizer)
+    kept, held_out = (np.load(f"run/data/{split}.npy").tolist() for split in ("train", "valid"))
+    for files in parts:
+        ids = ids_of([row for number in files for row in rows[number::3]], tokenizer)
+        different = [a != b for a, b in zip(ids, kept, strict=False)]
+        longest = different.index(True) if True in different else len(different)
+        # The training ids of the next path may start like the held-out ids of this one.
+        sizes = [n for n in range(longest + 1) if ids[n:] == held_out[: len(ids) - n]]
+        size = sizes[-1]
+        assert 0.02 < 1 - size / len(ids) < 0.12
+        kept, held_out = kept[size:], held_out[len(ids) - size :]
+    assert kept == held_out == []
+    assert re.search(r"^validation: the end of .*web/.*\.jsonl\.gz", capsys.readouterr().out, re.M)
     # Because the paths are absolute, a run can be resumed from any working directory.
     paths = yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"]
     assert all(Path(path).is_absolute() for path in ([paths] if type(paths) is str else paths))
@@ -107,7 +122,9 @@ def test_the_end_of_the_token_files_is_held_out(tiny, token_files, paths, capsys
         for split in ("training", "validation")
     ]
     assert sum(counts) == len(tokens)
-    assert tokens[counts[0] - 1] == 256
+    if len(paths) == 1:
+        assert tokens[counts[0] - 1] == 256
+    assert out.count("the end of ") == len(paths)
     assert 0.025 <= counts[1] / sum(counts) <= 0.1
     assert not list(Path("run/data").glob("*.npy"))  # the files are used in place
     assert main(["--resume", "run", "--max-steps", "3"]) == 0
@@ -190,18 +207,20 @@ def files(tmp_path, monkeypatch):
 
 
 def find(train, valid=None, **options):
-    return find_sources(DataConfig(train_path=train, valid_path=valid, **options))
+    """Return the training files of a configuration."""
+    (corpus,) = find_sources(DataConfig(train_path=train, valid_path=valid, **options)).train
+    return corpus.whole
 
 
 def test_rows_and_several_files_are_separated_by_a_token_and_a_single_text_is_not(files):
-    assert find("a.txt")[0].end_of_document is None
-    assert find(("a.txt", "b.txt"))[0].end_of_document == END
-    assert find("a.jsonl", field="text")[0].end_of_document == END
+    assert find("a.txt").end_of_document is None
+    assert find(("a.txt", "b.txt")).end_of_document == END
+    assert find("a.jsonl", field="text").end_of_document == END
 
 
 def test_the_fingerprint_depends_on_the_text_and_the_reading_options(files):
     def fingerprint(*paths, **options):
-        return find(paths, **options)[0].fingerprint(lambda file: Path(file).read_text())
+        return find(paths, **options).fingerprint(lambda file: Path(file).read_text())
 
     found = [
         fingerprint("a.txt"),
@@ -219,11 +238,11 @@ def test_the_fingerprint_depends_on_the_text_and_the_reading_options(files):
 
 
 def test_a_text_shorter_than_a_context_is_rejected(files):
-    train, _ = find("a.txt")  # 9 bytes
+    train = find("a.txt")  # 9 bytes
     check_length("data.train_path", train, 9)
     with rejects("data.train_path", 9):
         check_length("data.train_path", train, 10)
-    check_length("data.train_path", find("a.jsonl", field="text")[0], 1000)  # unknown length
+    check_length("data.train_path", find("a.jsonl", field="text"), 1000)  # unknown length
     check_length("data.train_path", None, 1000)
 
 

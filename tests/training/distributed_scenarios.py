@@ -14,6 +14,7 @@ import torch
 
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.mixture import MixedTokens
 from cs336_basics.training.config import ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.optimizers import MuonSettings
@@ -77,6 +78,8 @@ SCENARIOS = {
             ("onednn", ONEDNN),
             ("dropout", DROPOUT),
             (f"dropout{RESUMED}", DROPOUT),
+            ("mixed", WHOLE),
+            (f"mixed{RESUMED}", WHOLE),
         )
     },
     **{
@@ -97,15 +100,23 @@ QUICK = (
     "single-to-fsdp",
     "fsdp-to-single",
     *(name for name in SCENARIOS if "onednn" in name or "dropout" in name),
+    *(name for name in SCENARIOS if name.startswith("ddp-mixed")),
 )
+
+
+def mixed(tokens):
+    """Return a mixture of two unequal halves of the tokens."""
+    middle = len(tokens) // 3
+    return MixedTokens(("a", "b"), (0.8, 0.2), (tokens[:middle], tokens[middle:]))
 
 
 def train(path: Path, config, world: World | None = None) -> None:
     """Train a new run in the directory, or resume the run that is there."""
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
+    data = [mixed(TRAIN), mixed(VALID)] if "mixed" in path.name else [TRAIN, VALID]
     trainer = Trainer(
-        config, TRAIN, VALID, run, tokenizer=TOKENIZER, world=world, report=lambda line: None
+        config, *data, run, tokenizer=TOKENIZER, world=world, report=lambda line: None
     )
     resume_run(trainer, Resumption())
     trainer.fit()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import os
 import pickle
 import sys
 from collections import Counter
@@ -12,11 +14,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import ConcatDataset
 
-from cs336_basics._support.errors import InputTypeError
+from cs336_basics._support.errors import InputTypeError, RunError
 from cs336_basics.data.checked_tokens import release_pages
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
+from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
 from cs336_basics.training import get_batch
 from cs336_basics.training.data import (
     StepBatches,
@@ -142,6 +146,79 @@ def test_data_order_depends_on_seed_and_step_alone():
     ]
 
 
+# Mixtures
+
+SIZES, WEIGHTS = [1000, 50, 7], [6.0, 3.0, 1.0]
+
+
+@pytest.mark.numerical
+def test_the_shares_of_a_mixture_are_its_weights(seed):
+    """Compare the shares over 1,000 steps with a bound that is exceeded once in 10^9 seeds."""
+    batches = StepBatches(SIZES, 32, seed=seed, weights=WEIGHTS)
+    items = np.array([batches.indices(step) for step in range(1, 1001)]).ravel()
+    found = np.searchsorted(np.cumsum(SIZES), items, side="right")
+    # Hoeffding: the share of n draws differs by t or more with probability 2 exp(-2 n t^2).
+    bound = math.sqrt(math.log(2 * len(SIZES) / 1e-9) / (2 * len(items)))
+    shares = np.bincount(found) / len(items)
+    assert abs(shares - np.array(WEIGHTS) / 10).max() < bound < 0.02
+    assert len(np.unique(items[found == 2])) == 7
+    within = items[found == 1] - 1000
+    bound = math.sqrt(math.log(2 * 50 / 1e-9) / (2 * len(within)))
+    assert abs(np.bincount(within, minlength=50) / len(within) - 1 / 50).max() < bound
+
+
+def test_batches_of_a_mixture_depend_on_the_seed_and_the_step_alone():
+    batches = StepBatches(SIZES, 8, seed=1, weights=WEIGHTS)
+    later = StepBatches(SIZES, 8, seed=1, weights=[0.6, 0.3, 0.1])
+    assert batches.indices(5) == later.indices(5)
+    assert batches.indices(5) != batches.indices(6)
+    assert batches.indices(5) != StepBatches(SIZES, 8, seed=2, weights=WEIGHTS).indices(5)
+    shares = [
+        StepBatches(SIZES, 8, seed=1, weights=WEIGHTS, rank=rank, world_size=2).indices(5)
+        for rank in range(2)
+    ]
+    assert shares[0] + shares[1] == batches.indices(5)
+
+
+def test_sizes_without_weights_are_one_dataset():
+    assert StepBatches(SIZES, 8).indices(3) == StepBatches(1057, 8).indices(3)
+
+
+def test_a_mixture_of_windows_resumes_only_with_the_same_weights():
+    parts = [TokenWindows(np.arange(n + 4), 4, stride=1) for n in SIZES]
+
+    def loader(weights):
+        batches = StepBatches([*map(len, parts)], 4, num_steps=6, weights=weights)
+        return StepLoader(ConcatDataset(parts), batches)
+
+    whole, first, second = (loader(WEIGHTS) for _ in range(3))
+    expected = [inputs.tolist() for inputs, _ in whole]
+    for inputs, _ in first:
+        assert inputs.tolist() == expected[first.step - 1]
+        if first.step == 2:
+            break
+    second.load_state_dict(first.state_dict())
+    assert [inputs.tolist() for inputs, _ in second] == expected[2:]
+    for others in ([1.0, 1.0, 1.0], None):
+        with rejects("weights"):
+            loader(others).load_state_dict(first.state_dict())
+
+
+@pytest.mark.parametrize(
+    "weights", [[1, 2], [1, 2, 0], [1, 2, -1], [1, 2, math.nan], [1, 2, math.inf], []]
+)
+def test_bad_weights_are_rejected(weights):
+    with rejects("weights", 3):
+        StepBatches(SIZES, 8, weights=weights)
+
+
+def test_weights_need_replacement():
+    with rejects("weights"):
+        StepBatches(SIZES, 8, weights=WEIGHTS, replacement=False)
+
+
+# Memory and files
+
 MEASURE = """
 import sys
 import numpy as np
@@ -169,6 +246,21 @@ def test_memory_does_not_grow_with_the_dataset(tmp_path):
     large = peak_memory_with(tmp_path / "large.npy", 250_000_000, 100)
     # The check of all ids reads up to 32 MB at a time, but the small file is only 10 MB.
     assert large - small < 100_000_000
+
+
+@pytest.mark.parametrize("num_files", [1, 2])
+def test_a_file_that_was_truncated_is_named(tmp_path, num_files):
+    names = [str(tmp_path / f"{number}.npy") for number in range(num_files)]
+    for name in names:
+        np.save(name, np.zeros(20_000, np.uint16))
+    maps = [np.load(name, mmap_mode="r") for name in names]
+    windows = TokenWindows(maps[0] if num_files == 1 else JoinedTokens(maps), 8)
+    windows.batch([0, len(windows) - 1])
+    os.truncate(names[-1], 4096)
+    with rejects(None, "4,096", place=names[-1], kind=RunError):
+        windows.batch([len(windows) - 1])
+    if num_files == 2:
+        windows.batch([0])  # the other file is intact
 
 
 def test_releasing_pages_keeps_changes_of_a_copy_on_write_map(tmp_path):

@@ -81,6 +81,8 @@ def runs(tmp_path_factory, request):
             shutil.copytree(directory / f"half{ending}", directory / name)
     if has_onednn():
         train(directory / "single-onednn", ONEDNN)
+    with default_dtype("float64"):
+        train(directory / "single-mixed", WHOLE)
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
@@ -94,8 +96,11 @@ def is_slow(item):
 
 def assert_like_single(runs, name):
     """Assert that a run has the losses of the same run in one process, and return this run."""
-    single = runs / ("single-muon" if name.endswith("-muon") else "single")
+    ending = next((e for e in ("-muon", "-mixed") if name.endswith(e)), "")
+    single = runs / f"single{ending}"
     keys = {"train_loss": STEPS, "grad_norm": STEPS, "val_loss": 2, "val_bits_per_byte": 2}
+    if ending == "-mixed":
+        keys |= {"val_loss/a": 2, "val_loss/b": 2}
     for key, count in keys.items():
         expected = losses_of(single, key)
         assert len(expected) == count
@@ -103,7 +108,7 @@ def assert_like_single(runs, name):
     return RunDirectory(single)
 
 
-OTHER_TESTS = ("-to-single", "-onednn", "-dropout")
+OTHER_TESTS = ("-to-single", "-onednn", "-dropout", RESUMED)
 
 
 @scenarios(*(name for name in SCENARIOS if not any(part in name for part in OTHER_TESTS)))
@@ -132,7 +137,7 @@ def test_products_of_onednn_give_the_losses_of_one_process(runs, name):
         assert losses_of(runs / name, key) == pytest.approx(expected, rel=bound, abs=0), key
 
 
-@scenarios(*(name for name in SCENARIOS if name.endswith("-dropout")))
+@scenarios(*(name for name in SCENARIOS if name.endswith(("-dropout", "-mixed"))))
 def test_a_resumed_run_is_the_same_bit_for_bit(runs, name):
     whole, resumed = RunDirectory(runs / name), RunDirectory(runs / f"{name}{RESUMED}")
     assert resumed.metrics.read_bytes() == whole.metrics.read_bytes()

@@ -81,29 +81,34 @@ class JoinedTokens:
 
 
 def open_token_files(
-    paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
+    paths: TokenPaths,
+    *,
+    vocab_size: int | None = None,
+    tokenizer_hash: str | None = None,
+    dtype: str | None = None,
 ) -> list[TokenFile]:
     """Open token files that were encoded with the same tokenizer.
 
     Args:
         paths: A token file, a glob, or a list of files and globs. There must be at least one file.
-        vocab_size, tokenizer_hash: See `load_token_file`.
+        vocab_size, tokenizer_hash, dtype: See `load_token_file`.
 
     Raises:
         ValueError: If two files were encoded with different tokenizers.
     """
     files = [
-        open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
+        open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash, dtype=dtype)
         for path in expand_paths(paths)
     ]
     if not files:
         raise InputError(
             f"must contain at least one token file, got {short_repr(paths)}", argument="paths"
         )
-    for file in files:
-        if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
+    recorded = [file for file in files if file.metadata]  # FILE.bin records no tokenizer
+    for file in recorded:
+        if file.metadata["tokenizer_hash"] != recorded[0].metadata["tokenizer_hash"]:
             raise InputError(
-                f"encoded with a different tokenizer than {files[0].path}",
+                f"encoded with a different tokenizer than {recorded[0].path}",
                 place=str(file.path),
                 remedy="encode both texts with the same tokenizer",
             )
@@ -111,11 +116,17 @@ def open_token_files(
 
 
 def load_token_files(
-    paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
+    paths: TokenPaths,
+    *,
+    vocab_size: int | None = None,
+    tokenizer_hash: str | None = None,
+    dtype: str | None = None,
 ) -> TokenArray | JoinedTokens:
     """Open token files as a single sequence of ids, with nothing inserted between files.
 
     See `open_token_files` for the arguments and errors.
     """
-    files = open_token_files(paths, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
+    files = open_token_files(
+        paths, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash, dtype=dtype
+    )
     return files[0].tokens if len(files) == 1 else JoinedTokens([file.tokens for file in files])

@@ -10,7 +10,8 @@ FILE.npy contains these parts in this order:
 `np.load(FILE, mmap_mode="r")` maps the ids and ignores the other parts. The metadata is checked
 when the file is opened, because a model would learn only noise from another tokenizer's ids.
 
-`encode_files.py` encodes text to token files; `token_writer.py` writes them.
+`encode_files.py` encodes text to token files; `token_writer.py` writes them. `binary_tokens.py`
+reads the token files of nanoGPT and llm.c.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
 from cs336_basics._support.urls import is_url
+from cs336_basics.tokenizer.files.binary_tokens import ENDING, map_binary_tokens
 from cs336_basics.tokenizer.ids import TokenArray
 
 FOOTER = struct.Struct("<QQ16s")
@@ -42,9 +44,9 @@ class TokenFile:
     """An open token file.
 
     Attributes:
-        path: FILE.npy.
+        path: FILE.npy, or FILE.bin of another program.
         tokens: Ids of shape (num_tokens,), uint16 or uint32, mapped read-only.
-        metadata: See `encode_file`.
+        metadata: See `encode_file`. Empty for FILE.bin.
     """
 
     path: Path
@@ -80,6 +82,7 @@ def open_token_file(
     *,
     vocab_size: int | None = None,
     tokenizer_hash: str | None = None,
+    dtype: str | None = None,
 ) -> TokenFile:
     """Open a token file; see `load_token_file` for the arguments and errors."""
     if is_url(os.fspath(path)):
@@ -96,6 +99,15 @@ def open_token_file(
             f"must be a str, such as tokenizer.hash(), got {short_repr(tokenizer_hash)}",
             argument="tokenizer_hash",
         )
+    if path.suffix == ENDING and path.exists():
+        if dtype is None:
+            raise InputError(
+                "a .bin file records neither the type of its ids nor their tokenizer",
+                place=str(path),
+                remedy=("pass ", Argument("dtype", "uint16"), " if it is a file of token ids"),
+            )
+        ids = map_binary_tokens(path, dtype, vocab_size)
+        return TokenFile(path, ids, {}, np.empty(0, np.int64))
     try:
         file = open_regular(path)
     except FileNotFoundError:
@@ -132,14 +144,17 @@ def load_token_file(
     *,
     vocab_size: int | None = None,
     tokenizer_hash: str | None = None,
+    dtype: str | None = None,
 ) -> TokenArray:
     """Open the ids of a token file as a read-only memory map, after checking its metadata.
 
     Args:
-        path: FILE.npy, written by `encode_file`.
+        path: FILE.npy, written by `encode_file`, or FILE.bin of nanoGPT or llm.c.
         vocab_size: Vocabulary size of the model. Every id must be below it. Defaults to no check.
         tokenizer_hash: Expected hash of the file's tokenizer, from `Tokenizer.hash()`. Defaults to
-            no check.
+            no check. A FILE.bin does not record its tokenizer and is not checked.
+        dtype: Type of the ids in a FILE.bin without a header: `"uint16"` or `"uint32"`. Required
+            for every FILE.bin.
 
     Returns:
         Ids of shape (num_tokens,), dtype uint16 or uint32.
@@ -150,7 +165,9 @@ def load_token_file(
         ValueError: If the file is not a token file, is damaged, or was encoded with a different
             tokenizer or a larger vocabulary.
     """
-    return open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash).tokens
+    return open_token_file(
+        path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash, dtype=dtype
+    ).tokens
 
 
 def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:

@@ -1,0 +1,129 @@
+"""Mixtures: several corpora, each with the share of the text that it provides.
+
+On the command line and in a configuration, a corpus of a mixture is `PATH:WEIGHT`, such as
+`reviews.jsonl:0.6`. Weights are relative: they are divided by their sum.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.urls import is_url
+from cs336_basics.data.checked_tokens import CheckedTokens
+from cs336_basics.text.storage import COMPRESSED_ENDINGS
+
+_SMALLEST_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A corpus of a mixture, and its share."""
+
+    path: str
+    """File, directory, glob or URL."""
+    weight: float
+    """Share of the mixture, between 0 and 1."""
+    name: str
+    """Short name, distinct in the mixture: letters, digits, `_` and `-`."""
+
+
+def parse_mixture(words: Iterable[str]) -> tuple[Portion, ...]:
+    """Return the corpora of a mixture.
+
+    The path ends at the last colon, so it may be a URL or start with a drive such as `C:`.
+
+    Args:
+        words: `PATH:WEIGHT` for each corpus.
+
+    Raises:
+        ValueError: If a word has no path or no weight, a weight is not a positive number, or a
+            path is repeated.
+    """
+    found: list[tuple[str, float]] = []
+    for word in words:
+        path, colon, weight = word.rpartition(":")
+        if not colon or not path or not _is_number(weight):
+            raise InputError(
+                f"must be PATH:WEIGHT, such as reviews.jsonl:0.6, got {short_repr(word)}"
+            )
+        if not 0 < float(weight) < math.inf:
+            raise InputError(
+                f"must have positive and finite weights, got {short_repr(word)}",
+                remedy="to leave a corpus out, remove it",
+            )
+        if path in (other for other, _ in found):
+            raise InputError(f"must name each corpus once, got {short_repr(path)} twice")
+        found.append((path, float(weight)))
+    total = math.fsum(weight for _, weight in found)
+    names = _distinct([_short_name(path) for path, _ in found])
+    portions = tuple(
+        Portion(path, weight / total, name)
+        for (path, weight), name in zip(found, names, strict=True)
+    )
+    for portion in portions:
+        if portion.weight < _SMALLEST_SHARE:
+            raise InputError(
+                f"must give each corpus a share of at least {_SMALLEST_SHARE}, got "
+                f"{portion.weight:.3g} for {short_repr(portion.path)}"
+            )
+    return portions
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word
+
+
+def _short_name(path: str) -> str:
+    """Return the last part of a path that is no glob, without the endings of a file.
+
+    >>> print(_short_name("web/*.jsonl.gz"), _short_name("ko.txt"), _short_name("code/"))
+    web ko code
+    """
+    while glob.has_magic(path) and os.path.basename(path) and not os.path.exists(path):
+        path = os.path.dirname(path)
+    if not is_url(path):
+        path = os.path.abspath(path)  # `.` and `*.txt` have the name of the working directory
+    name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    for ending in COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    name = os.path.splitext(name)[0]
+    return re.sub(r"[^\w-]+", "_", name).strip("_") or "corpus"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names with a number after each one that an earlier one equals."""
+    found: list[str] = []
+    for name in names:
+        number, candidate = 1, name
+        while candidate.lower() in (other.lower() for other in found):  # names of directories
+            number += 1
+            candidate = f"{name}-{number}"
+        found.append(candidate)
+    return found
+
+
+@dataclass(frozen=True)
+class MixedTokens:
+    """The ids of several corpora, of which each has a share of the training windows.
+
+    `prepare_data` makes such objects for the trainer.
+    """
+
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    """Share of each corpus. The sum is 1, except for rounding."""
+    corpora: tuple[CheckedTokens, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.corpora))

@@ -71,7 +71,7 @@ def chart(
     parts.append(
         f'<text x="{(_LEFT + _RIGHT) / 2}" y="{_BOTTOM + 38}" '
         f'text-anchor="middle">{_label(x)}</text>'
-        f'<text transform="translate(14 {(_TOP + _BOTTOM) / 2}) rotate(-90)" '
+        f'<text class="y" transform="translate(14 {(_TOP + _BOTTOM) / 2}) rotate(-90)" '
         f'text-anchor="middle">{_label(y)}</text>'
     )
     return (

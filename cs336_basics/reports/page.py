@@ -56,9 +56,15 @@ class Chart:
 
 @dataclass(frozen=True)
 class Quote:
-    """Text of several lines, shown verbatim."""
+    """Text of several lines, shown verbatim.
+
+    Attributes:
+        text: The text.
+        summary: If given, HTML shows only this line until the reader opens the text.
+    """
 
     text: str
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,21 @@ code { padding: .1rem 0; } code.list { display: inline-block; margin: 0 .4rem .2
 .marked { border-left: 3px solid var(--mark); }
 svg { max-width: 100%; height: auto; } svg text { fill: var(--text); font-size: 12px; }
 svg .grid { stroke: var(--line); } svg .line { fill: none; stroke-width: 2; }
-@media (max-width: 40rem) { svg { min-width: 32rem; } svg text { font-size: 14px; } }
+details { margin: 1rem 0; } summary { cursor: pointer; padding: .3rem 0; }
+@media (max-width: 40rem) { svg text { font-size: 19px; } svg .line { stroke-width: 3; }
+  svg .y { transform: translate(70px, 12px); text-anchor: start; }
+  .wide, .wide tbody, .wide tr { display: block; } .wide thead { display: none; }
+  .wide tr { padding: .6rem 0; border-bottom: 1px solid var(--line); }
+  .wide td { display: flex; gap: 1rem; justify-content: space-between; border: 0;
+    padding: .1rem 0; }
+  .wide td::before { content: attr(data-name); color: var(--dim); text-align: left; }
+  .wide td.tokens { display: block; } .wide td.tokens::before { margin-right: 1rem; }
+  .narrow td { overflow-wrap: anywhere; } }
 """
+
+_MOST_COLUMNS = 4
+"""Maximum number of columns that fit on the screen of a phone. There, each row of a wider table is
+shown as a list of its cells."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -134,7 +153,10 @@ def _html_block(block: str | Table | Chart | Quote) -> str:
     if isinstance(block, Chart):
         return f'<div class="scroll" tabindex="0">{block.svg}</div>\n'
     if isinstance(block, Quote):
-        return f"<pre>{_text(block.text)}</pre>\n"
+        quoted = f"<pre>{_text(block.text)}</pre>\n"
+        if block.summary:
+            return f"<details><summary>{_text(block.summary)}</summary>{quoted}</details>\n"
+        return quoted
     if isinstance(block, str):
         return f"<p>{_text(block)}</p>\n"
     are_numbers = [
@@ -147,9 +169,17 @@ def _html_block(block: str | Table | Chart | Quote) -> str:
             block.header, are_numbers
         )  # there may be no rows
     )
-    rows = "".join(f"<tr>{''.join(map(_html_cell, row, are_numbers))}</tr>\n" for row in block.rows)
+    has_lists = any(
+        isinstance(cell, Tokens) and len(cell.tokens) > 1 for row in block.rows for cell in row
+    )
+    is_wide = has_lists or len(block.header) > _MOST_COLUMNS
+    names = block.header if is_wide else itertools.repeat("")
+    rows = "".join(
+        f"<tr>{''.join(map(_html_cell, row, are_numbers, names))}</tr>\n" for row in block.rows
+    )
+    kind = "wide" if is_wide else "narrow"
     return (
-        '<div class="scroll" tabindex="0"><table>\n'
+        f'<div class="scroll" tabindex="0"><table class="{kind}">\n'
         f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
     )
 
@@ -158,9 +188,10 @@ def _kind(is_number: bool | None) -> str:
     return ' class="number"' if is_number else ""
 
 
-def _html_cell(cell: str | Tokens, is_number: bool) -> str:
+def _html_cell(cell: str | Tokens, is_number: bool, name: str) -> str:
+    named = f' data-name="{_text(name)}"' if name else ""
     if isinstance(cell, str):
-        return f"<td{_kind(is_number)}>{_text(cell)}</td>"
+        return f"<td{_kind(is_number)}{named}>{_text(cell)}</td>"
     written = []
     for index, token in enumerate(cell.tokens):
         kind = f"t{index % NUM_COLORS}" if cell.as_text else "list"
@@ -172,7 +203,7 @@ def _html_cell(cell: str | Tokens, is_number: bool) -> str:
         written.append(f'<code class="{kind}">{"".join(parts)}</code>')
     # Several tokens need room: a narrow column would have one token on each line.
     kind = ' class="tokens"' if len(written) > 1 else ""
-    return f"<td{kind}>{''.join(written)}</td>"
+    return f"<td{kind}{named}>{''.join(written)}</td>"
 
 
 def _parts(token: bytes) -> Iterator[tuple[str, str]]:

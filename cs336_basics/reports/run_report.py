@@ -77,7 +77,7 @@ def run_sections(
     if checkpoint != "last" or run.steps_saved():
         sections.append(_tokens(run, run.find_checkpoint(checkpoint)))
     text = run.config.read_text(encoding="utf-8", errors="replace")
-    return [*sections, Section("Configuration", [Quote(text)])]
+    return [*sections, Section("Configuration", [Quote(text, run.config.name)])]
 
 
 def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str, str]]:

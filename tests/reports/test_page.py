@@ -131,7 +131,7 @@ def test_columns_of_numbers_are_aligned_and_blanks_are_marked():
                ("a 1", "1"), ("10 of 12", "1"), ("", "x")]  # fmt: skip
     table = Table("abcdefg", list(zip(*columns, strict=True)))
     content = render_html("x", [Section("x", [table])])
-    assert content.count('<td class="number">') == 2 * 4
+    assert content.count('<td class="number" data-name=') == 2 * 4
     assert content.count('<th scope="col" class="number">') == 4
     content = render_html("x", [Section("x", [Table("a", [(Tokens([b" a\n"], True),)])])])
     assert '<span class="blank">·</span>a<span class="blank">↵</span>' in content
@@ -156,3 +156,17 @@ def test_a_report_is_readable_on_a_phone_and_in_the_dark(tmp_path):
     with chromium(tmp_path / "profile") as browser:
         browser.get((tmp_path / "report.html").as_uri())
         assert problems_on_devices(browser) == {}
+
+
+def test_on_a_phone_each_cell_of_a_wide_table_has_the_name_of_its_column():
+    wide = Table("ab<de", [("1", "2", "3", "4", "5")])
+    lists = Table("ab", [("1", Tokens([b"x", b"y"]))])
+    content = render_html("x", [Section("x", [wide, lists, Table("ab", [("1", "2")])])])
+    assert content.count('<table class="wide">') == 2
+    assert content.count('<table class="narrow">') == 1
+    assert re.findall('data-name="([^"]*)"', content) == ["a", "b", "&lt;", "d", "e", "a", "b"]
+
+
+def test_a_quote_with_a_summary_is_folded():
+    content = render_html("x", [Section("x", [Quote("long <text>", "all & everything")])])
+    assert "<details><summary>all &amp; everything</summary><pre>long &lt;text&gt;" in content

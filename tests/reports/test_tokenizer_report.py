@@ -99,7 +99,7 @@ def test_a_corpus_without_letters_and_a_vocabulary_without_common_tokens(tmp_pat
     (tmp_path / "text").write_text("1212")
     tokenizers = [open_tokenizer(tmp_path / name) for name in "ab"]
     sections = tokenizer_sections(tokenizers, [("x", Corpus(tmp_path / "text"))])
-    num_tables = render_html("x", sections).count("<table>")
+    num_tables = render_html("x", sections).count("<table ")
     assert (
         len(re.findall(r"^\|( - \|)+$", render_markdown("x", sections), re.MULTILINE)) == num_tables
     )

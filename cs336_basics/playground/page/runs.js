@@ -34,8 +34,9 @@ function showCurves({ losses, seconds, samples }) {
   const shown = [...$("#samples").querySelectorAll("h3")].map((title) => title.textContent);
   if (!titles.length) $("#samples").replaceChildren("none yet");
   if (shown.join() === titles.join()) return;
-  $("#samples").replaceChildren(...samples.flatMap((sample, index) => [
-    make("h3", {}, titles[index]), make("pre", { class: "prose" }, sample.text.trimStart())]));
+  $("#samples").replaceChildren(...samples.map((sample, index) => make("details",
+    index ? {} : { open: "" }, make("summary", {}, make("h3", {}, titles[index])),
+    make("pre", { class: "prose" }, sample.text.trimStart()))));
 }
 
 // --- the model ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.counting.word_counts import Buffer, WordCounts
 from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.splitter import Splitter, search_pretokens
-from cs336_basics.text.normalization import normalized, normalized_utf8
+from cs336_basics.text.normalization import normalized
 
 
 def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
@@ -112,7 +112,7 @@ class NormalizingCounter:
     def count(self, text: bytes, /) -> None:
         """See `WordCounter`."""
         normalizer = self._splitter.normalizer
-        found = normalized_utf8(text, normalizer)
+        found = normalized(text, normalizer)
         if found is text:
             self._counter.count(text)
         elif not self._splitter.special_tokens:

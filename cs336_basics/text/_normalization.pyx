@@ -2,22 +2,29 @@
 """Python binding of normal_characters.hpp: a quick check for normalized text."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libcpp cimport bool as cbool
-from libcpp.utility cimport move
+from libc.stdint cimport uint8_t, uint64_t
 from libcpp.vector cimport vector
 
 
 cdef extern from "unicode/normal_characters.hpp" namespace "cs336" nogil:
+    enum TextKind "cs336::TextView::Kind":
+        UTF8 "cs336::TextView::UTF8"
+        LATIN1 "cs336::TextView::LATIN1"
+        UCS2 "cs336::TextView::UCS2"
+        UCS4 "cs336::TextView::UCS4"
+
+    cdef cppclass TextView:
+        const void* data
+        size_t length
+        TextKind kind
+
+    cdef struct Run "cs336::NormalCharacters::Run":
+        size_t start, end
+
     cdef cppclass CppNormalCharacters "cs336::NormalCharacters":
         CppNormalCharacters()
-        CppNormalCharacters(vector[uint64_t] blocks) except +
-        cbool contain_all[Unit](const Unit* text, size_t size)
-        cbool contain_all_utf8(const uint8_t* text, size_t size)
-        vector[CppRun] runs(const uint8_t* text, size_t size) except +
-
-    cdef struct CppRun "cs336::NormalCharacters::Run":
-        size_t start, end
+        CppNormalCharacters(const uint8_t* classes, vector[uint64_t] pairs) except +
+        vector[Run] runs(const TextView& text) except +
 
 
 cdef extern from "Python.h":
@@ -27,50 +34,54 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
 
 
+# Minimum length of a text in units to release the GIL, which takes as long as reading them.
+cdef size_t MIN_WITHOUT_GIL = 1 << 12
+
+
+cdef TextView view_text(text) except *:
+    """Return a view of a str or of valid UTF-8. The text must outlive the view."""
+    cdef TextView view
+    cdef int kind
+    if isinstance(text, bytes):
+        view.data, view.length = PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+        view.kind = UTF8
+        return view
+    kind = PyUnicode_KIND(text)
+    view.data, view.length = PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text)
+    view.kind = LATIN1 if kind == 1 else UCS2 if kind == 2 else UCS4
+    if PyUnicode_IS_ASCII(text):
+        view.kind = UTF8
+    return view
+
+
 cdef class NormalCharacters:
-    """A set of characters, given as one 64-bit number for each 64 code points."""
+    """What normalization does to each character.
+
+    Args:
+        classes: Class of each code point, as described in normal_characters.hpp.
+        pairs: Pairs of code points that are joined.
+    """
 
     cdef CppNormalCharacters characters
 
-    def __init__(self, const uint64_t[::1] blocks not None):
-        assert blocks.shape[0] == 0x110000 // 64
-        cdef vector[uint64_t] copied
-        copied.assign(&blocks[0], &blocks[0] + blocks.shape[0])
-        self.characters = CppNormalCharacters(move(copied))
+    def __init__(self, const uint8_t[::1] classes not None, pairs):
+        cdef vector[uint64_t] joined
+        assert classes.shape[0] == 0x110000
+        for first, second in pairs:
+            joined.push_back(<uint64_t>first << 32 | <uint64_t>second)
+        self.characters = CppNormalCharacters(&classes[0], joined)
 
-    def contain_all(self, text not None):
-        """Return whether all characters of a str or of valid UTF-8 are in the set."""
-        cdef const void* data
-        cdef size_t size
-        cdef int kind
-        cdef cbool found
-        if isinstance(text, bytes):
-            data, size, kind = PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), 0
-        else:
-            if PyUnicode_IS_ASCII(text):
-                return True  # every ASCII text is normalized
-            data, size = PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text)
-            kind = PyUnicode_KIND(text)
-        with nogil:
-            if kind == 0:
-                found = self.characters.contain_all_utf8(<const uint8_t*>data, size)
-            elif kind == 1:
-                found = self.characters.contain_all(<const uint8_t*>data, size)
-            elif kind == 2:
-                found = self.characters.contain_all(<const uint16_t*>data, size)
-            else:
-                found = self.characters.contain_all(<const uint32_t*>data, size)
-        return found
-
-    def runs(self, bytes text not None):
-        """Return `(start, end)` of the runs of UTF-8 that may have to be normalized.
+    def runs(self, text not None):
+        """Return `(start, end)` of the runs of a str or of valid UTF-8 to be normalized.
 
         Everything between two runs is normalized and does not interact with them.
         """
-        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(text)
-        cdef size_t size = PyBytes_GET_SIZE(text)
-        cdef vector[CppRun] found
-        cdef CppRun run
-        with nogil:
-            found = self.characters.runs(data, size)
+        cdef TextView view = view_text(text)
+        cdef vector[Run] found
+        cdef Run run
+        if view.length < MIN_WITHOUT_GIL:
+            found = self.characters.runs(view)
+        else:
+            with nogil:
+                found = self.characters.runs(view)
         return [(run.start, run.end) for run in found]

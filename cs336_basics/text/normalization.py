@@ -2,17 +2,18 @@
 
 Most text is normalized already. A quick check recognizes it in a fraction of the time that
 `unicodedata` needs: a text is normalized if it has only characters that are normalized by
-themselves, do not combine with the character before them, and are not reordered (Unicode Standard
-Annex 15, section 9).
+themselves and are not joined with the character before them, and its marks are in the order of
+their combining classes (Unicode Standard Annex 15, section 9). Only the characters that the check
+rejects, and those that they may be joined with, are normalized by `unicodedata`.
 """
 
 from __future__ import annotations
 
 import functools
 import unicodedata
-from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import TypeVar
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
@@ -21,6 +22,8 @@ try:
     from cs336_basics.text._normalization import NormalCharacters
 except ImportError:  # not built
     NormalCharacters = None  # type: ignore[assignment, misc]
+
+AnyText = TypeVar("AnyText", str, bytes)
 
 NORMALIZERS = ("NFC", "NFD", "NFKC", "NFKD")
 """The normalization forms (Unicode Standard Annex 15)."""
@@ -34,6 +37,8 @@ _CHECKED = (
     range(0xF900, 0x20000),
     range(0x2F800, 0x2FA20),
 )
+_JOINING, _OTHER = 254, 255
+"""Classes of characters; see native/unicode/normal_characters.hpp."""
 _HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
 _HANGUL_VOWELS_AND_FINALS = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))
 
@@ -52,13 +57,35 @@ def check_normalizer(normalizer: str | None) -> str | None:
     return normalizer
 
 
-def normalized(text: str, normalizer: str | None) -> str:
-    """Return a text in a normalization form, or the text itself if `normalizer` is None."""
-    return text if normalizer is None else _normalize(normalizer, text)
+def normalized(text: AnyText, normalizer: str | None) -> AnyText:
+    """Return a text in a normalization form: the text itself if it is normalized already.
+
+    Args:
+        text: A str, or bytes of valid UTF-8.
+        normalizer: Name in NORMALIZERS, or None, which changes nothing.
+    """
+    if normalizer is None or text.isascii():
+        return text
+    runs = doubtful_runs(normalizer)(text)
+    if not runs:
+        return text
+    parts: list[AnyText] = []
+    done = 0
+    for start, end in runs:
+        given = text[start:end]
+        run = given if isinstance(given, str) else given.decode()
+        found = _normalize(normalizer, run)
+        if found != run:
+            parts += text[done:start], found if isinstance(given, str) else found.encode()
+            done = end
+    if not parts:
+        return text
+    return text[:0].join([*parts, text[done:]])
 
 
-def _normalize(normalizer: str, text: str) -> str:
-    return unicodedata.normalize(normalizer, text)  # type: ignore[arg-type]
+def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
+    """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
+    return normalized(text, normalizer) is text
 
 
 def is_normal_character(character: str, normalizer: str | None) -> bool:
@@ -68,39 +95,8 @@ def is_normal_character(character: str, normalizer: str | None) -> bool:
     return ord(character) not in abnormal_codes(normalizer)
 
 
-def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
-    """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
-    if is_quickly_normalized(text, normalizer):
-        return True
-    data = text if isinstance(text, bytes) else text.encode()
-    return normalized_utf8(data, normalizer) is data
-
-
-def is_quickly_normalized(text: str | bytes, normalizer: str | None) -> bool:
-    """Return whether a quick check shows that a text is normalized."""
-    if normalizer is None or text.isascii():
-        return True
-    return NormalCharacters is not None and _normal_characters(normalizer).contain_all(text)
-
-
-def normalized_utf8(data: bytes, normalizer: str | None) -> bytes:
-    """Return valid UTF-8 in a normalization form: `data` itself if it is normalized."""
-    if normalizer is None:
-        return data
-    runs = [(0, len(data))]
-    if NormalCharacters is not None:
-        runs = _normal_characters(normalizer).runs(data)
-    parts: list[bytes] = []
-    done = 0
-    for start, end in runs:
-        run = data[start:end].decode()
-        found = _normalize(normalizer, run)
-        if found != run:
-            parts += data[done:start], found.encode()
-            done = end
-    if not parts:
-        return data
-    return b"".join([*parts, data[done:]])
+def _normalize(normalizer: str, text: str) -> str:
+    return unicodedata.normalize(normalizer, text)  # type: ignore[arg-type]
 
 
 def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, list[int] | None]:
@@ -114,15 +110,22 @@ def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, lis
     """
     if normalizer is None or is_normalized(text, normalizer):
         return text, None
-    characters: list[str] = []
+    parts: list[str] = []
     origins: list[int] = []
-    for start, run in _runs(text, normalizer):
-        origin = start  # of the next character
-        for character, num_origins in _normalized_run(run, normalizer):
-            characters.append(character)
-            origins.append(origin if num_origins else max(start, origin - 1))
-            origin += num_origins
-    return "".join(characters), origins
+    done = 0
+    for first, end in doubtful_runs(normalizer)(text):
+        parts.append(text[done:first])
+        origins += range(done, first)
+        for start, run in _runs(text[first:end], normalizer):
+            origin = first + start  # of the next character
+            for character, num_origins in _normalized_run(run, normalizer):
+                parts.append(character)
+                origins.append(origin if num_origins else max(first + start, origin - 1))
+                origin += num_origins
+        done = end
+    parts.append(text[done:])
+    origins += range(done, len(text))
+    return "".join(parts), origins
 
 
 def changed_runs(text: str, normalizer: str | None) -> list[tuple[int, int, str]]:
@@ -218,15 +221,21 @@ def _may_interact(character: str, normalizer: str) -> bool:
 
 
 @functools.cache
-def _seconds() -> frozenset[int]:
-    """Return the code points that can be the second of a pair with a composition."""
-    seconds = set(_HANGUL_VOWELS_AND_FINALS)
+def _joined_pairs() -> frozenset[tuple[int, int]]:
+    """Return the pairs of code points that NFC and NFKC join, except those of Hangul."""
+    pairs = set()
     for codes in _CHECKED:
         for code in codes:
             parts = unicodedata.decomposition(chr(code)).split()
-            if len(parts) == 2 and not parts[0].startswith("<"):
-                seconds.add(int(parts[1], 16))
-    return frozenset(seconds)
+            if len(parts) == 2 and parts[0][0] != "<" and _normalize("NFC", chr(code)) == chr(code):
+                pairs.add((int(parts[0], 16), int(parts[1], 16)))
+    return frozenset(pairs)
+
+
+@functools.cache
+def _seconds() -> frozenset[int]:
+    """Return the code points that NFC and NFKC may join with the character before them."""
+    return frozenset(second for _, second in _joined_pairs()).union(_HANGUL_VOWELS_AND_FINALS)
 
 
 @functools.cache
@@ -245,9 +254,25 @@ def abnormal_codes(normalizer: str) -> frozenset[int]:
 
 
 @functools.cache
-def _normal_characters(normalizer: str) -> NormalCharacters:
-    """Return the compiled set of the characters that are normalized in every text."""
-    blocks = array("Q", [(1 << 64) - 1]) * (0x110000 // 64)
+def doubtful_runs(normalizer: str | None) -> Callable[[str | bytes], list[tuple[int, int]]]:
+    """Return the function that finds the start and the end of each run that may not be normalized.
+
+    Everything between the runs is normalized and does not interact with them. The function is
+    compiled, if possible.
+    """
+    if normalizer is None:
+        return lambda text: []
+    if NormalCharacters is None:
+        return lambda text: [] if text.isascii() else [(0, len(text))]
+    classes = bytearray(0x110000)
+    is_composed = normalizer in ("NFC", "NFKC")
+    seconds = _seconds() if is_composed else frozenset()
     for code in abnormal_codes(normalizer):
-        blocks[code >> 6] &= ~(1 << (code & 63))
-    return NormalCharacters(blocks)  # type: ignore[arg-type]
+        character = chr(code)
+        if code in _HANGUL_VOWELS_AND_FINALS or _normalize(normalizer, character) != character:
+            classes[code] = _OTHER
+        elif code in seconds:
+            classes[code] = _JOINING
+        else:
+            classes[code] = unicodedata.combining(character)
+    return NormalCharacters(classes, _joined_pairs() if is_composed else ()).runs

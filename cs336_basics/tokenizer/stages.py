@@ -25,10 +25,9 @@ from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.splitting.token_finder import token_finder
 from cs336_basics.text.normalization import (
     changed_runs,
+    doubtful_runs,
     is_normalized,
-    is_quickly_normalized,
     normalized,
-    normalized_utf8,
     normalized_with_offsets,
 )
 from cs336_basics.tokenizer.added_tokens import AddedToken
@@ -138,6 +137,7 @@ class Stages:
         in_one: Whether, in a normalized text, one search finds all the tokens.
         splitter: `Splitter` that does the same as the stages, before it splits a text, or None if
             there is none.
+        doubtful_runs: Function that finds the runs of a text that the normalizer may change.
         rest: Contents of tokens that `parts` does not find, because an ordinary search in the
             pieces finds them: all that are `normalized`, if possible.
     """
@@ -145,6 +145,7 @@ class Stages:
     def __init__(self, definition: TokenizerDefinition, found: frozenset[str]) -> None:
         self._definition = definition
         self._normalizer = definition.normalizer
+        self.doubtful_runs = doubtful_runs(definition.normalizer)
         tokens = [token for token in definition.added_tokens if token.content in found]
         # If two tokens are the same when normalized, a special one wins, then the first.
         tokens.sort(key=lambda token: not token.special)
@@ -199,12 +200,8 @@ class Stages:
         return is_normalized(text, self._normalizer)
 
     def normalized_text(self, text: str | bytes) -> str | bytes | None:
-        """Return a text, which may become UTF-8, if it is normalized, else None."""
-        if isinstance(text, str):
-            if text.isascii() or is_quickly_normalized(text, self._normalizer):
-                return text
-            text = text.encode()
-        return text if normalized_utf8(text, self._normalizer) is text else None
+        """Return a text if it is normalized, else None."""
+        return text if is_normalized(text, self._normalizer) else None
 
     def parts(self, text: bytes) -> list[bytes | int]:
         """Return the normalized pieces of a text and the ids of the tokens between them.
@@ -217,7 +214,7 @@ class Stages:
             if token_id is not None:
                 parts.append(token_id)
                 continue
-            piece = normalized_utf8(text[start:stop], self._normalizer)
+            piece = normalized(text[start:stop], self._normalizer)
             for begin, end, second_id in _parts(self._second, piece):
                 part = piece[begin:end] if second_id is None else second_id
                 if adds_space and isinstance(part, bytes) and not part.startswith(b" "):

@@ -63,7 +63,7 @@ class StagedEncoder(Encoder):
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
         """See `Encoder`."""
         stages = self._stages_for(special)
-        if stages.in_one and stages.is_normalized(text):
+        if stages.in_one and (not stages.doubtful_runs(text) or stages.is_normalized(text)):
             return self._inner.encode(text, special)
         parts = stages.parts(_utf8(text))
         ids: list[int] = []

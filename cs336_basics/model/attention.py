@@ -95,8 +95,23 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
 
 
 def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Compute `causal_attention` with PyTorch's fused kernel, which needs only linear memory."""
-    return torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
+    """Compute `causal_attention` with PyTorch's fused kernel, which needs only linear memory.
+
+    K and V may have fewer heads than Q; see `MultiHeadSelfAttention.for_queries`.
+    """
+    shares = Q.shape[:-2] != K.shape[:-2]
+    return torch.nn.functional.scaled_dot_product_attention(
+        Q, K, V, is_causal=True, enable_gqa=shares
+    )
+
+
+def fused_masked_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor) -> Tensor:
+    """Compute `scaled_dot_product_attention` with PyTorch's fused kernel.
+
+    K and V may have fewer heads than Q.
+    """
+    shares = Q.shape[:-2] != K.shape[:-2]
+    return torch.nn.functional.scaled_dot_product_attention(Q, K, V, mask, enable_gqa=shares)
 
 
 CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
@@ -261,9 +276,7 @@ class MultiHeadSelfAttention(Module):
         """Number of query heads that share a head of keys and values."""
         self._attend = CAUSAL_ATTENTION[attention]
         self._attend_masked: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = (
-            scaled_dot_product_attention
-            if attention == "reference"
-            else torch.nn.functional.scaled_dot_product_attention
+            scaled_dot_product_attention if attention == "reference" else fused_masked_attention
         )
         self.rope = rope
         width, kv_width = num_heads * d_k, kv_heads * d_k
@@ -301,7 +314,9 @@ class MultiHeadSelfAttention(Module):
             assert token_positions is not None
             heads = self._attend_to_cache(q, k, v, token_positions, cache)
         else:
-            heads = self._attend(q, self.for_queries(k), self.for_queries(v))
+            if self._attend is not fused_causal_attention:  # this one repeats nothing
+                k, v = self.for_queries(k), self.for_queries(v)
+            heads = self._attend(q, k, v)
 
         joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, heads * d_k)
         return self.output_proj(joined)  # (..., sequence, d_model)
@@ -345,7 +360,9 @@ class MultiHeadSelfAttention(Module):
         q, k and v have shape (batch, heads, sequence, d_k), k and v perhaps with fewer heads.
         """
         cache.store(k, v, token_positions)
-        keys, values = (self.for_queries(x.to(q.dtype)) for x in (cache.keys, cache.values))
+        keys, values = cache.keys.to(q.dtype), cache.values.to(q.dtype)
+        if self._attend_masked is not fused_masked_attention:
+            keys, values = self.for_queries(keys), self.for_queries(values)
         slots = torch.arange(keys.shape[-2], device=q.device)
         mask = slots <= token_positions[:, None, :, None]  # (batch, 1, sequence, slots)
         return self._attend_masked(q, keys, values, mask)

@@ -15,6 +15,7 @@ from cs336_basics.generation.row_products import (
     with_row_products,
 )
 from cs336_basics.model import KVCache, Linear, ModelConfig, TransformerLM
+from tests.formats.models import random_model
 from tests.numerics import assert_close_sums
 
 CONFIG = ModelConfig(
@@ -36,16 +37,19 @@ def test_a_product_is_within_its_rounding_bound(shape):
     assert_close_sums(layer(x).detach(), x.double() @ weight.T, terms=64, scale=scale)
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    "values", [{"tied_embeddings": True}, {}, {"qkv_bias": True, "num_kv_heads": 1}], ids=str
+)
 def test_all_products_of_one_token_are_fast_and_share_the_weights(
-    tied, monkeypatch, dots_are_faster
+    values, monkeypatch, dots_are_faster
 ):
-    model = TransformerLM(dataclasses.replace(CONFIG, tied_embeddings=tied))
+    config = dataclasses.replace(CONFIG, **values)
+    model = random_model(config=config)
     random_state = torch.get_rng_state()
     fast = with_row_products(model)
     assert torch.equal(torch.get_rng_state(), random_state)
     before = list(model.state_dict().items())
-    cache, expected = KVCache(CONFIG), KVCache(CONFIG)
+    cache, expected = KVCache(config), KVCache(config)
     products = []
     vecdot = torch.linalg.vecdot
     monkeypatch.setattr(torch.linalg, "vecdot", lambda *a: products.append(1) or vecdot(*a))

@@ -59,7 +59,7 @@ cdef class NormalCharacters:
 
     Args:
         classes: Class of each code point, as described in normal_characters.hpp.
-        pairs: Pairs of code points that are joined.
+        pairs: Pairs of code points that are joined; see the same file.
     """
 
     cdef CppNormalCharacters characters

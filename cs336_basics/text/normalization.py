@@ -232,6 +232,14 @@ def _joined_pairs() -> frozenset[tuple[int, int]]:
     return frozenset(pairs)
 
 
+def _with_marks() -> Iterator[int]:
+    """Yield the code points that NFC and NFKC make of a character and marks."""
+    for pair in _joined_pairs():
+        composed = _normalize("NFC", "".join(map(chr, pair)))
+        if unicodedata.combining(_normalize("NFD", composed)[-1]):
+            yield ord(composed)
+
+
 @functools.cache
 def _seconds() -> frozenset[int]:
     """Return the code points that NFC and NFKC may join with the character before them."""
@@ -275,4 +283,5 @@ def doubtful_runs(normalizer: str | None) -> Callable[[str | bytes], list[tuple[
             classes[code] = _JOINING
         else:
             classes[code] = unicodedata.combining(character)
-    return NormalCharacters(classes, _joined_pairs() if is_composed else ()).runs
+    pairs = {*_joined_pairs(), *((code, 0) for code in _with_marks())} if is_composed else set()
+    return NormalCharacters(classes, pairs).runs

@@ -1,5 +1,5 @@
 // Replaces native/base/simd_target.hpp in test_emulated_simd.py. SIMDe emulates the AVX2 and NEON
-// instructions on any CPU.
+// instructions on any CPU. CS336_AVX512 is not defined, because it does not emulate AVX-512.
 
 #pragma once
 
@@ -12,7 +12,6 @@
 #define CS336_X86 1
 #define CS336_NEON 1
 #define CS336_AVX2
-#define CS336_AVX512
 
 // Instructions that SIMDe does not emulate.
 

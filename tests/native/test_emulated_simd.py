@@ -30,9 +30,37 @@ print(*SIMD_LEVELS)
 """
 
 
+NORMALIZATION = """
+import importlib.util, random, sys, unicodedata
+name = "cs336_basics.text._normalization"
+spec = importlib.util.spec_from_file_location(name, sys.argv[1])
+sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[name])
+from cs336_basics.text.normalization import NORMALIZERS, normalized
+from tests.text.combining import combining_text
+chooser = random.Random(4)
+for _ in range(300):
+    text = combining_text(chooser, chooser.randrange(200)) + "中" * chooser.randrange(9)
+    text += "é" * chooser.randrange(9) + "。か゚"
+    for form in NORMALIZERS:
+        assert normalized(text.encode(), form).decode() == unicodedata.normalize(form, text)
+"""
+
+
 @pytest.fixture(scope="module")
 def scanner(tmp_path_factory):
     """Compile the scanner with all SIMD levels, and return the extension's path."""
+    return compiled_for_all_levels(tmp_path_factory, SOURCE)
+
+
+@pytest.fixture(scope="module")
+def quick_check(tmp_path_factory):
+    """Compile the quick check of normalization with all SIMD levels."""
+    return compiled_for_all_levels(tmp_path_factory, NATIVE.parent / "text" / "_normalization.pyx")
+
+
+def compiled_for_all_levels(tmp_path_factory, extension):
+    """Compile an extension with all SIMD levels, and return its path."""
     pytest.importorskip("Cython")
     folder = tmp_path_factory.mktemp("simde")
     source = shutil.copytree(NATIVE, folder / "native")
@@ -45,16 +73,23 @@ def scanner(tmp_path_factory):
     )
     if has_simde.returncode:
         pytest.skip("SIMDe is not installed (Debian and Ubuntu: apt-get install libsimde-dev)")
-    cython = [sys.executable, "-m", "cython", "--cplus", SOURCE, "-o", folder / "scanner.cpp"]
+    cython = [
+        sys.executable, "-m", "cython", "--cplus", extension, "-o", folder / "extension.cpp"
+    ]  # fmt: skip
     subprocess.run(cython, cwd=NATIVE.parents[1], check=True)
     # Warnings are disabled (-w), because SIMDe's headers cause some.
     command += ["-O1", "-w", "-fPIC", "-shared", f"-I{source}"]
-    command += [f"-I{sysconfig.get_path('include')}", folder / "scanner.cpp"]
-    subprocess.run([*command, "-o", folder / "scanner.so"], check=True)
-    return folder / "scanner.so"
+    command += [f"-I{sysconfig.get_path('include')}", folder / "extension.cpp"]
+    subprocess.run([*command, "-o", folder / "extension.so"], check=True)
+    return folder / "extension.so"
 
 
 @pytest.mark.parametrize("num_texts", [2000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_all_levels_split_random_texts_as_regex_does(scanner, num_texts):
     run = run_python(CHECK, scanner, num_texts, cwd=HERE.parents[1])
     assert run.stdout.split() == ["scalar", "neon", "avx2", "avx512"]
+
+
+@pytest.mark.parametrize("simd_level", ["scalar", "neon", "avx2"])
+def test_all_levels_normalize_as_unicodedata_does(quick_check, simd_level):
+    run_python(NORMALIZATION, quick_check, cwd=HERE.parents[1], CS336_SIMD=simd_level)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +15,22 @@ from cs336_basics.text.normalization import (
     NORMALIZERS,
     abnormal_codes,
     check_normalizer,
+    doubtful_runs,
     is_normalized,
     normalized,
     normalized_with_offsets,
 )
 from tests.errors import rejects
+from tests.processes import run_python
+from tests.text.combining import combining_text
+
+try:
+    from cs336_basics.splitting._scanner import simd_levels
+except ImportError:  # not built
+
+    def simd_levels() -> list[str]:
+        return []
+
 
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
 
@@ -60,9 +73,75 @@ def test_the_check_equals_unicodedata(normalizer):
             assert normalized(padded.encode(), normalizer) == expected.encode(), ascii(padded)
 
 
+CONTEXTS = [
+    "a{}", "e\u0301{}", "{}\u0301", "{}\u0323\u0301", "\u1100{}", "가{}", "{}\u11a8", "か{}",
+    "{}\u0338", "\u09c7{}", "\u0344{}\u0345", "x\u0300\u05b0{}", "{}{}", "中{}。",
+]  # fmt: skip
+"""Texts around a character, most of which are joined or reordered with some characters."""
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize(
+    "context", ["{}", *(pytest.param(c, marks=pytest.mark.slow) for c in CONTEXTS)], ids=ascii
+)
+def test_every_character_is_normalized_in_every_context(normalizer, context):
+    text = "\n".join(context.replace("{}", character) for character in EVERY_CHARACTER)
+    expected = unicodedata.normalize(normalizer, text)
+    assert normalized(text, normalizer) == expected
+    assert normalized(text.encode(), normalizer) == expected.encode()
+    # Without the line breaks, most characters have neighbors that they may be joined with.
+    text = "".join(context.replace("{}", character) for character in EVERY_CHARACTER[::-1])
+    assert normalized(text, normalizer) == unicodedata.normalize(normalizer, text)
+
+
+def check_random_texts(seed: int, number: int) -> None:
+    """Compare the normalization of random texts, also at every cut into a str of another kind."""
+    chooser = random.Random(seed)
+    for _ in range(number):
+        text = combining_text(chooser, chooser.randrange(300))
+        more = combining_text(chooser, 5)
+        for form in NORMALIZERS:
+            for given in (text, text + "\U00010400", more + "plain words " * 9 + text, text[::-1]):
+                expected = unicodedata.normalize(form, given)
+                assert normalized(given, form) == expected, ascii(given)
+                assert normalized(given.encode(), form) == expected.encode(), ascii(given)
+                assert is_normalized(expected, form)
+                assert is_normalized(expected.encode(), form)
+
+
+@pytest.mark.parametrize("number", [100, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_random_texts_equal_unicodedata(number):
+    check_random_texts(number, number)
+
+
+@pytest.mark.parametrize("simd_level", simd_levels())
+def test_every_simd_level_equals_unicodedata(simd_level):
+    code = "from tests.text.test_normalization import *; check_random_texts(5, 60)"
+    run_python(code, cwd=Path(__file__).parents[2], CS336_SIMD=simd_level)
+
+
+def test_text_that_is_normalized_is_returned_itself():
+    text = "Ünïcode “naïve” 中文。 नमस्ते שָׁלוֹם ภาษาไทย বাংলা p̄"
+    for form in NORMALIZERS:
+        given = unicodedata.normalize(form, text) * 9
+        data = given.encode()
+        assert normalized(given, form) is given
+        assert normalized(data, form) is data
+    assert not doubtful_runs("NFC")(unicodedata.normalize("NFC", text))
+
+
+def test_many_marks_take_linear_time_in_the_check():
+    text = "a" + "\u0327" * 200_000 + "\u0301"
+    start = time.process_time()
+    assert len(doubtful_runs("NFC")(text)) <= 1
+    assert len(doubtful_runs("NFC")(text.encode())) <= 1
+    assert time.process_time() - start < 1  # 0.01 s
+
+
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_without_extensions_the_check_is_the_same(normalizer, monkeypatch):
     monkeypatch.setattr(normalization, "NormalCharacters", None)
+    monkeypatch.setattr(normalization, "doubtful_runs", doubtful_runs.__wrapped__)
     for text in random_texts(2, 100):
         expected = unicodedata.is_normalized(normalizer, text)
         assert is_normalized(text, normalizer) == expected

@@ -417,6 +417,9 @@ def test_a_lone_surrogate_is_replaced_if_that_is_asked_for():
 def test_without_extensions_the_ids_are_the_same(monkeypatch):
     monkeypatch.setattr(stages, "TokenSearch", None)
     monkeypatch.setattr(normalization, "NormalCharacters", None)
+    finder = normalization.doubtful_runs.__wrapped__  # without the cache
+    for module in (normalization, stages):
+        monkeypatch.setattr(module, "doubtful_runs", finder)
     for definition, texts in random_cases()[:20]:
         tokenizer = Tokenizer.of(definition, backend="python")
         for text in texts:

@@ -25,7 +25,8 @@ namespace cs336 {
 //   it.
 // - 1 to 253, its canonical combining class: It is normalized if the class of the character before
 //   it is not larger.
-// - JOINING: It is normalized if a character of class 0 is before it, with which it is not joined.
+// - JOINING: It is normalized if a character of class 0 is before it, with which it is not joined
+//   and from which no mark moves after it.
 // - OTHER: It may have to be replaced, joined or reordered.
 //
 // This is the quick check of Unicode Standard Annex 15, section 9, with a look at pairs.
@@ -38,6 +39,7 @@ class NormalCharacters {
 
     // `classes` has the class of each code point. The class of ASCII characters must be 0. `pairs`
     // has the code points that are joined: the first one, shifted by 32 bits, plus the second one.
+    // The second one is 0 if the first one consists of a letter and marks, which may move.
     NormalCharacters(const uint8_t* classes, std::vector<uint64_t> pairs,
                      SimdLevel simd_level = best_simd_level())
         : simd_level_(simd_level), pairs_(std::move(pairs)) {
@@ -124,9 +126,9 @@ class NormalCharacters {
                                                                         : 0xF0 | code >> 18);
     }
 
-    // A character of UTF-8 is looked up if the masks of its first three bytes have a common bit. Each
-    // bit stands for a group of first bytes, and for all second and third bytes that occur with them
-    // in characters that are not of class 0. After a character of two bytes, any byte may follow.
+    // A character of UTF-8 is looked up if the masks of its first three bytes have a common bit.
+    // Each bit stands for a group of first bytes, and for all second and third bytes that occur
+    // with them in characters that are not of class 0. Any byte may follow a character of two bytes.
     void group_leads(const uint8_t* classes) {
         struct Group {
             std::bitset<64> leads, seconds, thirds;
@@ -268,31 +270,37 @@ class NormalCharacters {
                 const size_t at = window + *position;
                 const Class found = class_at(text, at);
                 if (!found.value) continue;
-                if (found.value != OTHER && at != visited && follows_well(text, at, found)) continue;
+                if (at != visited && follows_well(text, at, found)) continue;
                 visited = at + found.length;
                 visit(at, visited);
             }
         }
     }
 
-    // Whether a character of another class than 0 and OTHER is normalized after the one before it.
+    // Whether a character of another class than 0 is normalized after the one before it.
     template <class Unit>
     bool follows_well(const Unit* text, size_t at, Class found) const {
+        if (found.value == OTHER) return false;
         if (!at) return true;
         const size_t before = previous(text, at);
         const uint8_t class_before = class_at(text, before).value;
         if (found.value != JOINING) return class_before <= found.value;
         if (class_before) return false;
-        const uint64_t pair = uint64_t(code_at(text, before)) << 32 | code_at(text, at);
-        return !std::binary_search(pairs_.begin(), pairs_.end(), pair);
+        const auto is_pair = [&](uint32_t second) {
+            const uint64_t pair = uint64_t(code_at(text, before)) << 32 | second;
+            return std::binary_search(pairs_.begin(), pairs_.end(), pair);
+        };
+        return !is_pair(0) && !is_pair(code_at(text, at));
     }
 
-    // Write the positions of bytes that may start characters of another class than 0. `after` is the
-    // number of bytes after `text[count - 1]`. Returns the end of the positions.
+    // Write the positions of bytes that may start characters of another class than 0. `after` is
+    // the number of bytes after `text[count - 1]`. Returns the end of the positions.
     uint32_t* find(const uint8_t* text, size_t count, size_t after, uint32_t* out) const {
 #if defined(CS336_X86)
+#if defined(CS336_AVX512)
         if (simd_level_ == SimdLevel::AVX512) return find_avx512(text, count, after, out);
-        if (simd_level_ == SimdLevel::AVX2) return find_avx2(text, count, after, out);
+#endif
+        if (simd_level_ >= SimdLevel::AVX2) return find_avx2(text, count, after, out);
 #endif
 #if defined(CS336_NEON)
         if (simd_level_ == SimdLevel::NEON) return find_neon(text, count, after, out);
@@ -322,8 +330,8 @@ class NormalCharacters {
         return find_codes(text, count, after, out);
     }
 
-    // The chunk of a text that starts at unit `i`, and two more units. If they do not exist, the chunk
-    // is copied to `space` and followed by zeros.
+    // The chunk of a text that starts at unit `i`, and two more units. If they do not exist, the
+    // chunk is copied to `space` and followed by zeros.
     template <class Unit>
     CS336_INLINE static const Unit* chunk_at(const Unit* text, size_t i, size_t count, size_t after,
                                              Unit (&space)[CHUNK + 2]) {
@@ -357,7 +365,8 @@ class NormalCharacters {
     }
 
     template <class Unit>
-    CS336_INLINE uint32_t* find_codes(const Unit* text, size_t count, size_t after, uint32_t* out) const {
+    CS336_INLINE uint32_t* find_codes(const Unit* text, size_t count, size_t after,
+                                      uint32_t* out) const {
         const UnitRanges<Unit> ranges(ranges_);
         Unit space[CHUNK + 2];
         for (size_t i = 0; i < count; i += CHUNK) {
@@ -405,7 +414,8 @@ class NormalCharacters {
 
 #if defined(CS336_X86)
     template <class Unit>
-    CS336_AVX2 uint32_t* find_codes_avx2(const Unit* text, size_t count, size_t after, uint32_t* out) const {
+    CS336_AVX2 uint32_t* find_codes_avx2(const Unit* text, size_t count, size_t after,
+                                         uint32_t* out) const {
         return find_codes(text, count, after, out);
     }
 
@@ -440,6 +450,7 @@ class NormalCharacters {
             _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
     }
 
+#if defined(CS336_AVX512)
     CS336_AVX512 uint32_t* find_avx512(const uint8_t* text, size_t count, size_t after,
                                        uint32_t* out) const {
         const __m512i leads = _mm512_loadu_si512(lead_masks_.data());
@@ -463,6 +474,7 @@ class NormalCharacters {
         }
         return out;
     }
+#endif
 
     CS336_AVX2 uint32_t* find_avx2(const uint8_t* text, size_t count, size_t after,
                                    uint32_t* out) const {
@@ -474,7 +486,7 @@ class NormalCharacters {
             const __m256i zero = _mm256_setzero_si256();
             const __m256i beyond = _mm256_subs_epu8(_mm256_max_epu8(first[0], first[1]),
                                                     _mm256_set1_epi8(char(lead_ - 1)));
-            if (_mm256_testz_si256(beyond, beyond)) continue;
+            if (_mm256_movemask_epi8(_mm256_cmpeq_epi8(beyond, zero)) == -1) continue;
             uint64_t found = 0;
             for (size_t j = 0; j < 2; ++j) {
                 // Continuation bytes and ASCII are less as unsigned numbers.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.files import check_is_free, named_directory
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import one_of, option
@@ -29,12 +32,29 @@ if TYPE_CHECKING:
 EXECUTION = tuple(name for name in EXECUTORS if name != "ray")  # --ray selects Ray
 
 
+def _are_sizes(value: str) -> str:
+    """Check the option for the vocabulary sizes; see `Checked`."""
+    try:
+        sizes = [int(size) for size in value.split(",")]
+    except ValueError:
+        raise InputError("must be an integer, or several integers separated by commas") from None
+    if len(set(sizes)) < len(sizes):
+        raise InputError("must be different sizes")
+    return value
+
+
 @dataclass(kw_only=True)
 class Options(TextOptions):
     """Train a byte-level BPE tokenizer on text."""
 
-    output: str = option("directory to write", metavar="DIR")
-    vocab_size: int = option("vocabulary size: 256 bytes + special tokens + merges")
+    output: str = option(
+        "directory to write; with several sizes, each has a directory in it", metavar="DIR"
+    )
+    vocab_size: Annotated[str, _are_sizes] = option(
+        "vocabulary size: 256 bytes + special tokens + merges; several sizes, separated by commas, "
+        "are learned in one training run",
+        metavar="N[,N...]",
+    )
     input: Several = option(INPUT_HELP, (), argument="paths")
     special_token: tuple[str, ...] = option(
         "one or more texts that each become one token, such as '<|endoftext|>'",
@@ -176,6 +196,11 @@ def train_bpe(options: Options) -> None:
     inputs += filter(None, [options.save_counts])
     check_output("trace", options.trace, options.overwrite, inputs, options.output)
     start = _start(options)
+    *smaller, largest = sorted(map(int, options.vocab_size.split(",")))
+    output = folder = named_directory(options.output)
+    if smaller:
+        check_is_free(folder, options.overwrite)
+        output = folder / str(largest)
     with contextlib.ExitStack() as files:
         trace = None
         if options.trace:
@@ -198,11 +223,13 @@ def train_bpe(options: Options) -> None:
             superwords_from=options.superwords_from,
             superwords_pattern=options.superwords_pattern,
         )
+        for size in smaller:
+            trainer.check_request(size, start.special_tokens)
         vocab, merges = train_tokenizer(
             trainer,
             corpus,
-            options.output,
-            options.vocab_size,
+            output,
+            largest,
             start.special_tokens,
             continued=start.continued,
             counts=options.counts,
@@ -215,14 +242,37 @@ def train_bpe(options: Options) -> None:
     for line in phase_lines(trainer.timings):
         say(line)
     _warn_of_end_of_text(vocab, start.special_tokens)
+    if smaller:
+        _save_prefixes(folder, output, smaller)
     longest = longest_tokens(vocab, start.special_tokens)[0]
     if start.continued is not None:
         say(f"continued {options.continue_}: {counted(len(start.continued.vocab), 'token')}")
     sizes = f"{counted(len(vocab), 'token')}, {counted(len(merges), 'merge')}"
     say(f"{sizes}; longest token: {short_repr(longest)}")
-    say(f"written to {options.output}: tokenizer.json, training.json")
+    for size in smaller:
+        say(f"written to {folder / str(size)}: the first {size:,} tokens")
+    say(f"written to {output}: tokenizer.json, training.json")
     if options.trace:
         say(f"trace written to {options.trace}: {counted(len(merges), 'merge')}")
+
+
+def _save_prefixes(folder: Path, largest: Path, sizes: Sequence[int]) -> None:
+    """Save a tokenizer for each size: the start of the largest one, with the same record.
+
+    Args:
+        folder: Directory with a directory for each size.
+        largest: Directory of the largest tokenizer.
+        sizes: The other sizes.
+    """
+    from cs336_basics.formats.huggingface.tokenizer_json import TRAINING_FILE
+    from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_directory(largest)
+    record = json.loads((largest / TRAINING_FILE).read_text(encoding="utf-8"))
+    del record["tokenizer_hash"]  # each tokenizer has its own
+    for size in sizes:
+        prefix = tokenizer.truncated(min(size, len(tokenizer)))  # a short text has fewer merges
+        prefix.save(folder / str(size), record)
 
 
 def phase_lines(timings: Mapping[str, float]) -> list[str]:

@@ -26,6 +26,7 @@ from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.description import described
+from cs336_basics.tokenizer.editing.truncated import truncated
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import extended_encoder, make_encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
@@ -419,6 +420,22 @@ class Tokenizer:
         self.encoder = extended_encoder(self.encoder, definition, self.cache_size, self.backend)
         self.source = None
         return [definition.added_ids[token.content] for token in added]
+
+    def truncated(self, vocab_size: int) -> Tokenizer:
+        """Return a tokenizer with the first ids and the merges that make them.
+
+        For a tokenizer trained by this library, this is the result of training with a smaller
+        `vocab_size`. To keep the most frequent tokens of a text instead, use `prune`.
+
+        Args:
+            vocab_size: Number of ids to keep, including bytes and special tokens.
+
+        Raises:
+            TypeError: If `vocab_size` is not an integer.
+            ValueError: If `vocab_size` exceeds the size of the vocabulary, or leaves out a single
+                byte or an added token; or if the ids are not in the order of the merges.
+        """
+        return self.with_definition(truncated(self.definition, vocab_size))
 
     # ----------------------------------------------------------------- tokens and their ids
 

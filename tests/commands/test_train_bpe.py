@@ -239,3 +239,24 @@ def test_training_is_continued_with_another_pattern(pattern, text_file, tmp_path
             symbols = (word.encode(),) if word == EOT else split_bytes(word.encode())
             expected += [ids[symbol] for symbol in merge_by_rank(symbols, ranks)]
     assert found.encode(text) == expected
+
+
+def test_several_sizes_are_one_training_run_and_equal_training_alone(text_file, tmp_path, capsys):
+    output = tmp_path / "sizes"
+    words = arguments(text_file, output, "--vocab-size", "270,284,260")
+    assert main(words) == 0
+    assert "the first 260 tokens" in capsys.readouterr().out
+    for size in (260, 270, 284):
+        alone = tmp_path / str(size)
+        assert main(arguments(text_file, alone, "--vocab-size", str(size))) == 0
+        for name in ("tokenizer.json", "training.json"):
+            assert (output / str(size) / name).read_bytes() == (alone / name).read_bytes()
+    assert main(words) == 2  # it exists
+    assert main([*words, "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize("sizes", ["300,", "x", "300,300", "300,100"])
+def test_bad_sizes_are_refused_before_the_text_is_read(text_file, tmp_path, capsys, sizes):
+    assert main(arguments(text_file, tmp_path / "out", "--vocab-size", sizes)) == 2
+    assert "--vocab-size" in error_of(capsys, "train-bpe")
+    assert not (tmp_path / "out").exists()

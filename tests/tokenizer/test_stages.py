@@ -7,16 +7,19 @@ import copy
 import functools
 import pickle
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from cs336_basics._support.errors import InputTypeError
+from cs336_basics.counting import count_words
 from cs336_basics.formats.byte_strings import token_to_string
+from cs336_basics.splitting import Splitter
 from cs336_basics.splitting.patterns.named_patterns import GPT2
 from cs336_basics.splitting.patterns.split_sequences import PREFIX, Split, sequence_pattern
 from cs336_basics.text import normalization
-from cs336_basics.text.normalization import normalized
+from cs336_basics.text.normalization import NORMALIZERS, normalized
 from cs336_basics.tokenizer import (
     AddedToken,
     IncrementalEncoder,
@@ -32,6 +35,7 @@ from cs336_basics.tokenizer import (
 )
 from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
 from tests.errors import rejects
+from tests.text.combining import combining_text
 from tests.tokenizer.examples import BYTES, END, byte_tokenizer, reference_ids, trained
 
 MARKS = "\u0301\u0327\u0308\u093c\u05b0\u1161\u11a8\u3099"
@@ -140,6 +144,57 @@ def test_files_get_the_same_ids(tmp_path):
         path.write_bytes(text.encode())
         encode_file(tokenizer, path, tmp_path / f"{i}.npy", num_workers=2, chunk_size=9)
         assert load_token_file(tmp_path / f"{i}.npy").tolist() == tokenizer.encode(text)
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_normalized_text_gets_the_same_ids_everywhere(normalizer, tmp_path):
+    chooser = random.Random(normalizer)
+    tokenizer = Tokenizer(*trained(), [END, "<e>"], normalizer=normalizer)
+    assert tokenizer.encoder.safe_cuts(tokenizer.encoder.all_added).may_exist
+    for i in range(8):
+        text = combining_text(chooser, 250, [END, "<e>", "＜e>"])
+        expected = reference_ids(tokenizer, text)
+        assert tokenizer.encode(text) == expected
+        pieces = []
+        while sum(map(len, pieces)) < len(text):
+            start = sum(map(len, pieces))
+            pieces.append(text[start : start + chooser.randrange(1, 5)])
+        assert list(tokenizer.encode_iterable(pieces)) == expected
+        data = text.encode() + b"\xff e\xe2\x80"  # which becomes U+FFFD
+        with pytest.warns(UserWarning, match="U\\+FFFD"):
+            expected = tokenizer.encode_array(data).tolist()
+        assert expected == reference_ids(tokenizer, data.decode("utf-8", "replace"))
+        encoder, ids, start = IncrementalEncoder(tokenizer), [], 0
+        while start < len(data):
+            end = start + chooser.randrange(1, 9)
+            ids += encoder.feed(data[start:end])
+            start = end
+        with pytest.warns(UserWarning, match="U\\+FFFD"):
+            assert ids + encoder.finish() == expected, ascii(text)
+        path = tmp_path / f"{i}.txt"
+        path.write_bytes(data)
+        with pytest.warns(UserWarning, match="U\\+FFFD"):
+            encode_file(tokenizer, path, tmp_path / f"{i}.npy", num_workers=2, chunk_size=9)
+        assert load_token_file(tmp_path / f"{i}.npy").tolist() == expected
+
+
+def test_stages_are_built_once(tmp_path, monkeypatch):
+    built: list[object] = []
+    make = stages.Stages.__init__
+    monkeypatch.setattr(stages.Stages, "__init__", lambda *a: (built.append(a), make(*a))[1])
+    definition = byte_tokenizer(END).definition.replaced(
+        special_tokens=[END, AddedToken("<m>", lstrip=True)]
+    )
+    tokenizer = Tokenizer.of(definition)
+    assert len(tokenizer.encode("a <m> b")) == 4
+    cuts = tokenizer.encoder.safe_cuts(tokenizer.encoder.all_added)
+    for i in range(3):
+        path = tmp_path / f"{i}.txt"
+        path.write_text("a <m> b")
+        encode_file(tokenizer, path, tmp_path / f"{i}.npy", num_workers=1)
+    assert list(tokenizer.encode_iterable(["a <m> b"])) == tokenizer.encode("a <m> b")
+    assert tokenizer.encoder.safe_cuts(tokenizer.encoder.all_added) is cuts
+    assert len(built) == 1
 
 
 def test_ids_and_offsets_equal_hugging_faces():
@@ -322,6 +377,8 @@ def test_extending_keeps_everything():
     assert len(longer.encode(" protein<x>")) == 2
     with rejects("words", "'the'"):
         extend(tokenizer, ["the"])
+    with rejects("words", "NFKC", "'\\ufb01nd'"):
+        extend(tokenizer, ["ﬁnd"])
 
 
 def test_pruning_keeps_everything():
@@ -336,6 +393,28 @@ def test_pruning_keeps_everything():
     added = pruned.definition.post_processor
     assert added is not None
     assert added.single == (id_map[tokenizer.token_to_id(END)], "A")
+
+
+def test_pruning_counts_the_words_that_the_tokenizer_splits_into(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT + f" e\u0301 <m> A\u030a ﬁﬁﬁ {END} a ab" * 9, encoding="utf-8")
+    vocab, merges = trained()
+    plain = Tokenizer(vocab, merges, [END], normalizer="NFKC")
+    for tokenizer in (plain, tokenizer_with_everything()):
+        words: Counter[bytes] = Counter()
+        for word in tokenizer.encoder.located_words(
+            path.read_text(encoding="utf-8"), tokenizer.encoder.all_added
+        ):
+            if word.token_id is None:
+                words[word.text.encode()] += 1
+        size = len(tokenizer) - 60
+        expected = prune(tokenizer, size, words)
+        found = prune(tokenizer, size, path)
+        assert found.tokenizer.definition == expected.tokenizer.definition
+        assert found.tokenizer.normalizer == "NFKC"
+        with rejects("normalizer", "None", "'NFKC'"):
+            prune(tokenizer, size, count_words(path, Splitter(special_tokens=[
+                *tokenizer.splitter.special_tokens])))  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", [None, "python", "reference"])

@@ -14,7 +14,7 @@ import pytest
 
 from cs336_basics.execution.executors import SerialExecutor
 from cs336_basics.text import Corpus
-from cs336_basics.tokenizer import encode_file, load_document_starts
+from cs336_basics.tokenizer import Tokenizer, encode_file, load_document_starts
 from cs336_basics.tokenizer.files import ray_encoding
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
@@ -108,6 +108,16 @@ def test_relative_paths_mean_the_same_on_every_machine(local_ray, texts, tmp_pat
     encode_files_ray(small_tokenizer(), "texts/*.txt", "out")
     assert len(names(tmp_path / "out")) == 5
     assert metadata_of(tmp_path / "out" / "00001.npy")["source"] == os.path.join("texts", "1.txt")
+
+
+def test_normalized_text_gets_the_same_ids_on_ray(local_ray, tmp_path):
+    text = ("e\u0301 A\u030a \u1100\u1161" + END + "plain ") * 90
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8")
+    definition = small_tokenizer().definition.replaced(normalizer="NFC")
+    tokenizer = Tokenizer.of(definition)
+    encode_files_ray(tokenizer, path, tmp_path / "tokens")
+    assert load_token_files(tmp_path / "tokens").tolist() == tokenizer.encode(text)
 
 
 def test_finished_token_files_are_kept(tasks_here, texts, tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe import DEFAULT_TRAINER
 from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 from cs336_basics.splitting import PATTERNS, pattern_of_superwords
+from cs336_basics.tokenizer import AddedToken, PostProcessor, TokenizerDefinition
 from tests.commands.small_run import command, error_of
 
 main = command("train-bpe")
@@ -211,6 +213,61 @@ def test_continued_training_keeps_the_pattern(text_file, tmp_path, capsys):
         assert main([*then, "--output", str(tmp_path / name), *more]) == 0
         assert "replaces" not in capsys.readouterr().out
         assert Tokenizer.from_directory(tmp_path / name).pattern == "cl100k"
+
+
+MARKS = f"cafe\u0301 A\u030angstro\u0308m <m> caf\u00e9 \u1112\u1161\u11ab{EOT}" * 40
+
+
+def test_text_is_normalized_before_it_is_counted(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text(MARKS, encoding="utf-8")
+    assert main(arguments(text, tmp_path / "nfc", "--normalizer", "NFC")) == 0
+    tokenizer = Tokenizer.from_directory(tmp_path / "nfc")
+    assert tokenizer.normalizer == "NFC"
+    vocab, merges = train_bpe(text, 280, [EOT], trainer="naive", normalizer="NFC")
+    assert (tokenizer.vocab, tokenizer.merges) == (vocab, merges)
+    assert "é".encode() in vocab.values()
+    assert tokenizer.encode(MARKS) == tokenizer.encode(unicodedata.normalize("NFC", MARKS))
+    assert tokenizer.hash() != Tokenizer(vocab, merges, [EOT]).hash()
+    counts = ["--save-counts", str(tmp_path / "counts.npz")]
+    assert main(arguments(text, tmp_path / "saved", "--normalizer", "NFC", *counts)) == 0
+    saved = ["--counts", str(tmp_path / "counts.npz"), "--special-token", EOT,
+             "--vocab-size", "280", "--output"]  # fmt: skip
+    assert main([*saved, str(tmp_path / "counted"), "--normalizer", "NFC"]) == 0
+    assert Tokenizer.from_directory(tmp_path / "counted").definition == tokenizer.definition
+    capsys.readouterr()
+    for more, given in ([], "None"), (["--normalizer", "NFD"], "'NFD'"):
+        assert main([*saved, str(tmp_path / "other"), *more]) == 2
+        message = error_of(capsys, "train-bpe")
+        assert re.search(f"counts.npz: --normalizer .*'NFC'.*{given}", message)
+    assert main(arguments(text, tmp_path / "bad", "--normalizer", "nfc")) == 2
+    assert re.search("--normalizer .*nfc", error_of(capsys, "train-bpe"))
+
+
+def test_continued_training_keeps_every_part(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text(MARKS, encoding="utf-8")
+    vocab, merges = train_bpe(text, 270, [EOT], normalizer="NFC")
+    tokens = [EOT, AddedToken("<m>", special=False, lstrip=True)]
+    end = PostProcessor((256, "A"))
+    first = TokenizerDefinition(vocab, merges, tokens, normalizer="NFC", post_processor=end)
+    Tokenizer.of(first).save(tmp_path / "first")
+    then = ["--input", str(text), "--continue", str(tmp_path / "first"), "--vocab-size", "280"]
+    assert main([*then, "--output", str(tmp_path / "kept")]) == 0
+    kept = Tokenizer.from_directory(tmp_path / "kept").definition
+    assert kept.normalizer == "NFC"
+    assert kept.added_tokens == first.added_tokens
+    assert kept.added_ids == first.added_ids
+    assert kept.post_processor is not None
+    assert kept.post_processor.single == end.single
+    assert kept.merges[: len(merges)] == merges
+    assert "replaces" not in capsys.readouterr().out
+    more = ["--normalizer", "NFD", "--special-token", "<x>"]
+    assert main([*then, "--output", str(tmp_path / "nfd"), *more]) == 0
+    assert "--normalizer NFD replaces the normalizer NFC" in capsys.readouterr().out
+    changed = Tokenizer.from_directory(tmp_path / "nfd")
+    assert changed.normalizer == "NFD"
+    assert changed.special_tokens == [EOT, "<x>"]
 
 
 @pytest.mark.parametrize("pattern", [r"[^\n]+|\n", r"\p{N}|\P{N}+", "cl100k"])

@@ -90,6 +90,7 @@ def test_all_levels_split_random_texts_as_regex_does(scanner, num_texts):
     assert run.stdout.split() == ["scalar", "neon", "avx2", "avx512"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simd_level", ["scalar", "neon", "avx2"])
 def test_all_levels_normalize_as_unicodedata_does(quick_check, simd_level):
     run_python(NORMALIZATION, quick_check, cwd=HERE.parents[1], CS336_SIMD=simd_level)

@@ -8,10 +8,12 @@ depend on it.
 import hashlib
 import os
 import tempfile
+import warnings
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
+from cs336_basics import train_bpe
 from cs336_basics.counting import count_words
 from cs336_basics.data.datasets import DATASETS, data_directory, write_sample
 from cs336_basics.splitting import Splitter
@@ -27,6 +29,7 @@ FILES = {
 COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
 SAMPLE_BYTES = 10_000_000
+LARGEST_VOCAB_SIZE = 32_000  # of any benchmark
 CACHE = Path(tempfile.gettempdir()) / f"cs336_basics_benchmarks_{os.getuid()}"
 MOST_CHARACTERS = 12_000_000
 
@@ -66,7 +69,10 @@ def find_corpora(max_bytes, path=None):
     if path is not None:
         size = COMMON_BYTES["owt"] if max_bytes is None else max_bytes
         return [Corpus(path.stem, head_of(path, size))]
-    found = corpus_paths() or {"sample": sample_file()}
+    found = corpus_paths()
+    if not found:
+        found = {"sample": sample_file()}
+        print(f"measuring the embedded sample: {most_tokens(found['sample'])}")
     return [
         Corpus(name, head_of(file, COMMON_BYTES[name] if max_bytes is None else max_bytes))
         for name, file in found.items()
@@ -91,6 +97,19 @@ def sample_file():
     if not path.exists():
         write_sample(path, SAMPLE_BYTES)
     return path
+
+
+def most_tokens(path):
+    """Return a sentence on how large the vocabulary of a text can become."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer merges than asked for
+        vocab, _ = train_bpe(path, LARGEST_VOCAB_SIZE, [EOT])
+    if len(vocab) == LARGEST_VOCAB_SIZE:
+        return f"it has merges for {LARGEST_VOCAB_SIZE:,} tokens or more"
+    return (
+        f"all its words are single tokens in a vocabulary of {len(vocab):,}, so larger ones give "
+        "equal results"
+    )
 
 
 def head_of(path, max_bytes):

@@ -114,13 +114,13 @@ def prepare_data(
     preparing = _Preparing(sources, run, stages, progress)
     corpora, valid = preparing.texts()
     tokenizer = preparing.tokenizer(corpora)
-    train_tokens, valid_tokens, valid_files = preparing.tokens(corpora, valid, tokenizer)
+    train_tokens, valid_tokens, train_files = preparing.tokens(corpora, valid, tokenizer)
     prepared = PreparedData(
         tokenizer,
         _mixed(data, train_tokens),
         valid_tokens[0] if valid is not None else _mixed(data, valid_tokens),
     )
-    _report_sizes(prepared, valid_files, report)
+    _report_sizes(prepared, train_files, report)
     report(f"validation: {'; '.join(preparing.held_out)}")
     valid_texts = [corpus.valid for corpus in corpora] if valid is None else [valid]
     _report_shared_documents([corpus.train for corpus in corpora], valid_texts, report)
@@ -136,16 +136,16 @@ def _mixed(data: DataConfig, corpora: Sequence[CheckedTokens]) -> CheckedTokens 
 
 
 def _report_sizes(
-    prepared: PreparedData, valid_files: Sequence[TokenFile], report: Callable[[str], None]
+    prepared: PreparedData, train_files: Sequence[TokenFile], report: Callable[[str], None]
 ) -> None:
     ratio = ""
-    if all(file.metadata for file in valid_files):  # .bin files do not record the size of the text
-        num_bytes = sum(file.metadata["num_bytes"] for file in valid_files)
-        num_tokens = sum(len(file.tokens) for file in valid_files)
-        ratio = f", {num_bytes / max(num_tokens, 1):.2f} bytes/token"
+    if all(file.metadata for file in train_files):  # .bin files do not record the size of the text
+        num_bytes = sum(file.metadata["num_bytes"] for file in train_files)
+        num_tokens = sum(len(file.tokens) for file in train_files)
+        ratio = f" ({num_bytes / max(num_tokens, 1):.2f} bytes/token)"
     report(
         f"vocabulary of {prepared.tokenizer.vocab_size:,} tokens; {len(prepared.train_tokens):,} "
-        f"training tokens, {len(prepared.valid_tokens):,} validation tokens{ratio}"
+        f"training tokens{ratio}, {len(prepared.valid_tokens):,} validation tokens"
     )
 
 
@@ -305,31 +305,30 @@ class _Preparing:
     def tokens(
         self, corpora: Sequence[_Corpus], valid: TextOrTokens | None, tokenizer: Tokenizer
     ) -> tuple[list[CheckedTokens], list[CheckedTokens], list[TokenFile]]:
-        """Return the training tokens, the validation tokens, and the files of the latter.
+        """Return the training tokens, the validation tokens, and the files of the former.
 
         Args:
             corpora: The training corpora.
             valid: The validation source that they share, if any.
             tokenizer: The run's tokenizer.
         """
-        train_tokens, valid_tokens, valid_files = [], [], []
+        train_tokens, valid_tokens, train_files = [], [], []
         for corpus in corpora:
             files = self._token_files(corpus.given.name, "train", corpus.train, tokenizer)
             train = self._checked(files, tokenizer)
             if valid is None and corpus.valid is not None:
                 found = self._token_files(corpus.given.name, "valid", corpus.valid, tokenizer)
                 valid_tokens.append(self._checked(found, tokenizer))
-                valid_files += found
             elif valid is None:
                 kept, held_out = self._divided_ids(corpus.given.parts, files, tokenizer)
                 valid_tokens.append(replace(train, ranges=held_out))
-                valid_files += files
                 train = replace(train, ranges=kept)
             train_tokens.append(train)
+            train_files += files
         if valid is not None:
             valid_files = self._token_files("", "valid", valid, tokenizer)
             valid_tokens = [self._checked(valid_files, tokenizer)]
-        return train_tokens, valid_tokens, valid_files
+        return train_tokens, valid_tokens, train_files
 
     def _checked(self, files: Sequence[TokenFile], tokenizer: Tokenizer) -> CheckedTokens:
         """Return all ids of token files."""
@@ -436,24 +435,24 @@ def _read_from_run(
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     if data.mix:
         stages.check(MIXTURE, _mixture_inputs(data), lambda: None)
-    files: list[TokenFile] = []
+    train_files: list[TokenFile] = []
 
     def tokens(name: str, split: str) -> CheckedTokens:
         path = run.data / name / f"{split}.npy"
         stages.check_outputs(f"{name} {split} tokens".lstrip(), [path])
         (file,) = _open([str(path)], tokenizer, data)
-        files.append(file)
+        if split == "train":
+            train_files.append(file)
         return CheckedTokens((str(path),), ((0, len(file.tokens)),), tokenizer.vocab_size)
 
     train = _mixed(data, [tokens(name, "train") for name in _names(data)])
-    files.clear()
     if data.valid_path is not None:
         valid: CheckedTokens | MixedTokens = tokens("", "valid")
     else:
         valid = _mixed(data, [tokens(name, "valid") for name in _names(data)])
     prepared = PreparedData(tokenizer, train, valid)
     report(f"the text is not read; the token files are those in {run.data}")
-    _report_sizes(prepared, files, report)
+    _report_sizes(prepared, train_files, report)
     return prepared
 
 

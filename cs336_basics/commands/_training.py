@@ -183,7 +183,8 @@ def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) 
         ("perplexity", f"{result.val_perplexity:.2f}"),
     ]
     if result.val_bits_per_byte is not None:
-        rows.append(("bits per byte", f"{result.val_bits_per_byte:.4f}"))
+        bits = f"{result.val_bits_per_byte:.4f}, without special tokens and their loss"
+        rows.append(("bits per byte", bits))
     rows += [
         (
             "best checkpoint",

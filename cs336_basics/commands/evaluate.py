@@ -45,7 +45,8 @@ class Options(SeveralTexts):
 
     run: Several = option("run directories", (), metavar="DIR")
     model: Several = option(
-        "Hugging Face directories: config.json, safetensors files and tokenizer.json",
+        "other models: directories with config.json, safetensors files and tokenizer.json, as "
+        "Hugging Face's transformers saves them",
         (),
         metavar="DIR",
     )
@@ -176,28 +177,31 @@ def evaluate(options: Options) -> None:
 
 def _models(options: Options) -> Iterator[_Model]:
     """Load the models, one at a time."""
-    from cs336_basics.formats.huggingface.huggingface_models import load_model
     from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
-    from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.training.devices import choose_device
     from cs336_basics.training.load_run import LoadedRun, load_run
+    from cs336_basics.training.origin import find_origin
 
+    device = choose_device(options.device)
     runs = {path: RunDirectory(path) for path in options.run}
     for run in runs.values():
         run.check_exists()
     which = options.checkpoint or "last"
     checkpoints = {path: run.find_checkpoint(which) for path, run in runs.items()}
+    try:  # all of them are found before the first is evaluated
+        origins = {path: find_origin(path) for path in options.model}
+    except InputError as error:
+        raise error.renamed(lambda name: "model" if name == "init_from" else name) from None
     for path, checkpoint in checkpoints.items():
         loaded = load_run(path, checkpoint=checkpoint, device=options.device)
         yield _Model(path, step_of(checkpoint), loaded)
-    for path in options.model:
-        tokenizer = Tokenizer.from_huggingface(path, ignore=("truncation", "padding"))
-        model = load_model(path, device=choose_device(options.device))
+    for path, origin in origins.items():
+        model = origin.load()
         try:
             check_is_finite(model)
         except NonFiniteWeightsError as error:
             raise error.at(path) from None
-        yield _Model(path, None, LoadedRun(model, tokenizer))
+        yield _Model(path, origin.step, LoadedRun(model.to(device), origin.tokenizer))
 
 
 def _score(

@@ -43,7 +43,8 @@ def write_report(
     lines = [
         "# Experiments",
         "",
-        "Loss is the mean cross-entropy per validation token at the end of the run, in nats. A run "
+        "Loss is the mean cross-entropy per validation token at the end of the run, in nats. Bits "
+        "per byte leave out special tokens and their loss. A run "
         "is unstable if its training loss rose above its first value. It diverged if its loss or "
         "gradient norm became infinite or NaN. Seconds are wall-clock time. Each run differs from "
         "the baseline only in the options of its row. The baseline is "

@@ -12,7 +12,7 @@ from cs336_basics.data.preparation_record import data_digest, read_records
 from cs336_basics.formats.model_card import ModelCard
 
 LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
-          "val_bits_per_byte": "validation, bits per byte"}  # fmt: skip
+          "val_bits_per_byte": "validation, bits per byte (without special tokens)"}  # fmt: skip
 """Mapping from keys in metrics.jsonl to names in the card."""
 
 

@@ -97,7 +97,7 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
         "validation loss": _number(last, "val_loss"),
         "best validation loss": f"{best.loss:.4f} at step {best.step:,}" if best.step else "–",
         "perplexity": _number(last, "val_perplexity"),
-        "bits per byte": _number(last, "val_bits_per_byte"),
+        "bits per byte, without special tokens": _number(last, "val_bits_per_byte"),
         "time": f"{run.seconds():,.0f} s",
         "tokens per second": f"{last['tokens'] / (run.seconds() or math.nan):,.0f}",
         "device, precision (as configured)": f"{config.device}, {config.precision}",

@@ -14,7 +14,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer, printable_path
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.checkpoints.run_dir import RunDirectory, comparable
+from cs336_basics.checkpoints.run_dir import RunDirectory, comparable, subset_key
 
 Rows = list[dict[str, Any]]
 """The metrics of a run, from `RunDirectory.read_metrics`."""
@@ -207,7 +207,10 @@ def _lines_of(rows: Rows, y: str) -> list[tuple[str, str, dict[str, Any]]]:
     if validation is not None:
         lines.append(("validation", validation, _VALIDATION))
         keys = dict.fromkeys(key for row in rows for key in row)
-        sources = [key for key in keys if key.startswith(f"{validation}/")]
+        suffix = subset_key("")
+        sources = [
+            key for key in keys if key.startswith(f"{validation}/") and not key.endswith(suffix)
+        ]
         for key, style in zip(sources, itertools.cycle(_SOURCES), strict=False):
             lines.append((key.partition("/")[2], key, {"linestyle": style, "linewidth": 1}))
     return lines

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CORPUS_LOSS = "val_loss/"
 """Start of the names of metrics that are losses of single corpora, such as `val_loss/reviews`."""
 
+CORPUS_BITS = "val_bits_per_byte/"
+"""Start of the names of their bits per byte."""
+
 
 @dataclass(frozen=True)
 class MixedScore:
@@ -68,9 +71,14 @@ class MixedScore:
         return MixedScore(scores, self.weights)
 
     def figures(self) -> dict[str, float]:
-        """Return the metrics of the mixture, and the loss on each corpus."""
+        """Return the metrics of the mixture, and the loss and bits per byte of each corpus."""
         losses = {f"{CORPUS_LOSS}{name}": score.loss for name, score in self.scores.items()}
-        return {**self.total.figures(), **losses}
+        bits = {
+            f"{CORPUS_BITS}{name}": score.bits_per_byte
+            for name, score in self.scores.items()
+            if score.bits_per_byte is not None
+        }
+        return {**self.total.figures(), **losses, **bits}
 
     def described(self) -> str:
         """Return the figures in words."""

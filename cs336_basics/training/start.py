@@ -302,7 +302,7 @@ def _build(
         each = (f"{name} {_number(p)}{' (repeats)' * (p >= 2)}" for name, p in passes.items())
         note = f"passes: {', '.join(each)}"
     else:
-        note = f"{passes['']:,.2g} passes over the training text"
+        note = f"{_number(passes[''])} passes over the training text"
     report(
         f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens "
         f"({note}), on {trainer.device} in {config.precision}{together}"

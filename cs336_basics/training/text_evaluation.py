@@ -130,7 +130,11 @@ class DocumentMarks(NamedTuple):
         """Return the marks of a tokenizer."""
         processor = tokenizer.definition.post_processor
         template = () if processor is None else processor.single
-        before = list(itertools.takewhile(lambda item: isinstance(item, int), template))
+        before: list[int] = []
+        for item in template:
+            if isinstance(item, str):  # the text
+                break
+            before.append(item)
         if END_OF_TEXT in tokenizer.special_tokens:
             return cls(before, tokenizer.special_token_id(END_OF_TEXT))
         return cls(before, before[0] if before else None)

@@ -181,7 +181,7 @@ def test_what_cannot_be_evaluated_is_named(capsys, folder, tmp_path):
         (["--input", "0.txt"], "pass --run or --model"),
         (["--model", "llama", "--checkpoint", "best", "--input", "0.txt"], "--checkpoint requires"),
         (["--run", "llama", "--input", "0.txt"], "llama is not a run directory"),
-        (["--model", "words", "--input", "0.txt"], "tokenizer.json"),
+        (["--model", "rows.jsonl", "--input", "0.txt"], "--model must be"),
         (["--run", "words", "--input", "rows.jsonl"], "--field"),
         (["--run", "words", "--input", "missing.txt"], "missing.txt"),
     ):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.__main__ import main
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from tests.commands.small_run import command, error_of
 from tests.data.test_documents import TEXTS, plain
 
@@ -41,6 +42,10 @@ def test_html_and_markdown_are_written(work, capsys):
         (["--tokenizer", "a", "--output", "r.html"], "--tokenizer and --input"),
         (["--tokenizer", "a", "--run", "x", "--output", "r.html"], "--tokenizer and --input"),
         (["--run", "missing", "--output", "r.html"], "missing"),
+        (
+            [*TOKENIZERS, "--checkpoint", "best", "--output", "r.html"],
+            "--checkpoint requires --run",
+        ),
     ],
 )
 def test_errors_are_one_line_and_write_nothing(work, capsys, words, message):
@@ -58,3 +63,9 @@ def test_the_tokenizer_of_a_run_is_the_default(tiny, capsys):
     assert "<td>run/tokenizer</td>" in page
     assert report(["--run", "run", "--output", "r.md"]) == 0
     assert Path("r.md").read_text(encoding="utf-8").startswith("# Run report\n")
+    run = RunDirectory("run")
+    for which, step in (("best", run.best().step), ("12", 12), ("8", 8)):
+        words = ["--run", "run", "--checkpoint", which, "--output", "r.md", "--overwrite"]
+        assert report(words) == 0
+        text = Path("r.md").read_text(encoding="utf-8")
+        assert f"weights are from {run.checkpoint(step).name}" in text.replace("\\_", "_")

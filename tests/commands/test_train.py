@@ -48,6 +48,17 @@ def test_a_run_on_the_sample_writes_all_files_and_prints_their_paths(tiny, capsy
     assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
 
 
+def test_the_passes_over_the_text_are_printed_and_many_are_pointed_out(tiny, capsys):
+    Path("my.txt").write_text("Once upon a time there was a cat. " * 200)
+    words = ["--config", tiny, "--max-steps", "1", "--sample-tokens", "0"]
+    for size, is_many in (("4", False), ("2048", True)):
+        again = ["--data.train-path", "my.txt", "--batch-size", size, "--run-dir", f"run{size}"]
+        assert main([*words, *again]) == 0
+        out = capsys.readouterr().out
+        assert "passes over the training text" in out
+        assert ("will be read" in out) is is_many
+
+
 def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     Path("my.txt").write_text("Once upon a time there was a cat. " * 200)

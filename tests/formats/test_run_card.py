@@ -67,7 +67,7 @@ def test_the_losses_are_the_last_ones_up_to_the_checkpoint(run):
     assert card.losses == {
         "training loss": 3.0,
         "validation loss": 4.5,
-        "validation, bits per byte": 1.5,
+        "validation, bits per byte (without special tokens)": 1.5,
     }
     assert card_of_run(run.path, DataConfig()).steps == 30
     assert card_of_run(run.path, DataConfig(), "elsewhere/weights.pt").steps is None

@@ -56,7 +56,7 @@ def test_the_card_has_the_figures_of_the_run(run):
     assert facts["tokens per second"] == f"{12 * 4 * 16 / run.seconds():,.0f}"
     assert facts["validation loss"] == f"{val[-1]['val_loss']:.4f}"
     assert facts["perplexity"] == f"{val[-1]['val_perplexity']:.4f}"
-    assert facts["bits per byte"] == f"{val[-1]['val_bits_per_byte']:.4f}"
+    assert facts["bits per byte, without special tokens"] == f"{val[-1]['val_bits_per_byte']:.4f}"
     assert facts["best validation loss"] == "{:.4f} at step {}".format(*run.best()[:2])
     assert [len(name.split(", SHA-256")) for name in facts].count(2) == 2
     first, last = (line.count(",") for line in chart.svg.split('points="')[1:])

@@ -135,7 +135,7 @@ def test_the_last_evaluation_is_drawn_for_the_windows_of_the_others(runs, drawn)
 
 def test_each_validation_source_has_a_line(runs, legends, capsys):
     append("plain", **{"val_loss": 4.0, "val_loss/code": 3.0, "val_loss/ko": 5.0})
-    append("fast", **{"val_loss": 4.0, "val_loss/code": 2.0})
+    append("fast", **{"val_loss": 4.0, "val_loss/code": 2.0, "val_loss/code_subset": 2.5})
     assert plot(["plain", "fast"]) == 0
     assert legends == [["plain", "fast", "training", "validation", "code", "ko"]]
 

@@ -29,7 +29,7 @@ def check_overlap(train: Sequence[TextOrTokens], valid: TextOrTokens | None) -> 
         valid: The validation files, if any.
 
     Raises:
-        ValueError: If a file is in both. The message names it.
+        ValueError: If a file is in both. The message includes its name.
     """
     if not train:
         return

@@ -80,7 +80,7 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
     """Open a tokenizer by name. See the table at the top of this module.
 
     Raises:
-        FileNotFoundError: If there is no file, directory or encoding with that name.
+        FileNotFoundError: If no file, directory or encoding has that name.
         ValueError: If the tokenizer cannot be read.
         ImportError: If its library is not installed.
         OSError: If tiktoken cannot load the encoding, for example without a network.

@@ -46,6 +46,7 @@ COMPARISONS = (
     "counting",  # from a file to counted words; unit MB
     "encoding",  # from text to ids; unit MB
     "decoding",  # from ids to text; unit MB
+    "real-tokenizers",  # from text to ids, with published tokenizers; unit MB
     "ablations",  # from counted words to merges, with one idea of the loop changed; unit merges
     "full-size",  # training on a generated text as large as a whole corpus
 )

@@ -27,6 +27,7 @@ SECTIONS = {
     "counting": "Counting: rates, and **times** the rate of the previous stage",
     "encoding": "Encoding: rates, and **times** the rate of the previous stage",
     "decoding": "Decoding ten million ids",
+    "real-tokenizers": "Published tokenizers, with the libraries of their owners",
     "growth": "Growth: time as a power of the size",
     "extrapolated": "Errors of extrapolated times, checked on completed runs",
     "full-size": "Texts with the size of whole corpora",

@@ -458,8 +458,42 @@ def stage_table(stage, rows):
     return markdown(header, body) if body else []
 
 
+def real_tokenizers(rows):
+    """Return a table per text: loading and encoding with published tokenizers, by library.
+
+    The stage of a row is "TOKENIZER: LIBRARY"; its phases are loading, and the cold and warm times.
+    """
+    found = of_comparison(rows, "real-tokenizers")
+    lines = machine_lines(found)
+    for text in dict.fromkeys((row.corpus, row.bytes) for row in found):
+        own = [row for row in found if (row.corpus, row.bytes) == text]
+        body, base = [], {}
+        for row in own:
+            name, library = row.stage.split(": ", 1)
+            medians = {phase: statistics.median(row.phases[phase]) for phase in row.phases}
+            cells = [library, time_text(medians["loading"])]
+            for phase in ("cold", "warm"):
+                rate = row.work / medians[phase]
+                if row.is_peer:
+                    ratio = base[name][phase] / rate
+                    cells.append(f"{three_digits(rate)} (×{three_digits(ratio)})")
+                else:
+                    base.setdefault(name, {})[phase] = rate
+                    cells.append(three_digits(rate))
+            title = "" if row.is_peer else f"{name}, {row.vocab_size:,} tokens"
+            body.append([title, *cells, row.note])
+        header = ["tokenizer", "library", "load", "cold MB/s", "warm MB/s", "ids"]
+        lines += [f"**{text_name(*text)}**", "", *markdown(header, body)]
+    return lines
+
+
 def machine(rows):
-    """Return lines with the machines, dates and commands of the measurements."""
+    """Return lines about the measurements, except those that are said beside their table."""
+    return machine_lines([row for row in rows if row.comparison != "real-tokenizers"])
+
+
+def machine_lines(rows):
+    """Return lines with the machines, dates and commands of measurements."""
     lines = []
     for name in dict.fromkeys(row.machine for row in rows):
         own = [row for row in rows if row.machine == name]
@@ -511,6 +545,7 @@ TABLES = {
     "counting": pivoted("counting", largest_tasks, rate_and_gain),
     "encoding": pivoted("encoding", largest_tasks, rate_and_gain),
     "decoding": pivoted("decoding", largest_tasks, rate_and_gain),
+    "real-tokenizers": real_tokenizers,
     "growth": growth,
     "extrapolated": extrapolated,
     "full-size": full_size,

@@ -43,7 +43,7 @@ class CommonOptions(Checked):
         f"run directory (formats: {', '.join(MODEL_FORMATS)})", None, metavar="DIR"
     )
     tokens: tuple[str, ...] | None = option(
-        f"token files with document starts (format: {', '.join(TOKEN_FORMATS)})",
+        f"token files, for megatron with document starts (formats: {', '.join(TOKEN_FORMATS)})",
         None,
         metavar="FILE",
     )
@@ -138,7 +138,7 @@ def _export_run(options: Any, directory: str, own: dict[str, Any]) -> None:
 def _export_tokens(options: Any, paths: Sequence[str]) -> None:
     from cs336_basics.formats import export_tokens
 
-    export_tokens(paths, options.to, options.output)
+    export_tokens(paths, options.to, options.output, overwrite=options.overwrite)
     _say_files(options.output)
 
 
@@ -172,4 +172,5 @@ COMMAND = Command(
     "export --run runs/my --to gguf --output my-model.gguf --type q8_0",
     "export --run runs/my --checkpoint best --to onnx --output my-model-onnx",
     "export --tokens data/web.npy --to megatron --output web-megatron",
+    "export --tokens data/web.npy --to nanogpt --output train.bin",
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import check_is_free, named_directory
@@ -19,6 +20,7 @@ from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.commands._cli import say
+from cs336_basics.commands._inputs import say_directories
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
 from cs336_basics.execution.executors import EXECUTORS
@@ -27,6 +29,8 @@ from cs336_basics.splitting.patterns.named_patterns import PATTERNS, resolve_pat
 from cs336_basics.text.normalization import NORMALIZERS
 
 if TYPE_CHECKING:
+    from cs336_basics.data.mixture import Portion
+    from cs336_basics.text import Corpus
     from cs336_basics.tokenizer.definition import TokenizerDefinition
 
 EXECUTION = tuple(name for name in EXECUTORS if name != "ray")  # --ray selects Ray
@@ -56,6 +60,13 @@ class Options(TextOptions):
         metavar="N[,N...]",
     )
     input: Several = option(INPUT_HELP, (), argument="paths")
+    mix: tuple[str, ...] = option(
+        "instead of --input, corpora and their shares of the text, such as reviews.jsonl:0.6 "
+        "code/:0.3 ko.npz:0.1; a .npz file has word counts written by --save-counts",
+        (),
+        metavar="PATH:WEIGHT",
+        argument="mixture",
+    )
     special_token: tuple[str, ...] = option(
         "one or more texts that each become one token, such as '<|endoftext|>'",
         (),
@@ -166,12 +177,43 @@ class Options(TextOptions):
 
 
 def _check_has_no_text_options(options: Options) -> None:
-    """Reject options that control how --input is read, because there is no input."""
+    """Reject options that control how text is read, because there is no text."""
     for name in ("field", "column", "format", "errors", "splitting", "execution", "ray",
                  "partial_counts"):  # fmt: skip
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
-            raise InputError(f"--{name.replace('_', '-')} {value} requires --input")
+            raise InputError(f"--{name.replace('_', '-')} {value} requires --input or --mix")
+
+
+def _mixture(options: Options) -> dict[Portion, Corpus | None]:
+    """Return the corpora of --mix, with None for a file of word counts."""
+    from cs336_basics.data.mixture import parse_mixture
+    from cs336_basics.text import Corpus
+    from cs336_basics.text.sources import check_options_are_used
+
+    try:
+        portions = parse_mixture(map(os.path.expanduser, options.mix))
+    except InputError as error:
+        raise UsageError(error.problem, argument="mix", remedy=error.remedy) from None
+    given: dict[str, Any] = {"field": options.field, "column": options.column}
+    found = {
+        portion: None
+        if portion.path.endswith(".npz")
+        else Corpus(
+            portion.path,
+            format=options.format,
+            errors=options.errors,
+            max_piece_bytes=options.max_piece_bytes,
+            allow_unused=True,
+            **given,
+        )
+        for portion in portions
+    }
+    sources = [source for corpus in found.values() if corpus for source in corpus.sources]
+    if sources:
+        check_options_are_used(sources, **given)
+        say_directories(portion.path for portion, corpus in found.items() if corpus)
+    return found
 
 
 def train_bpe(options: Options) -> None:
@@ -180,14 +222,21 @@ def train_bpe(options: Options) -> None:
     from cs336_basics.data.train_tokenizer import train_tokenizer
     from cs336_basics.tokenizer.vocabulary import longest_tokens
 
-    if not options.input and not options.counts:
-        raise UsageError("nothing to train on", remedy="give --input, --counts, or both")
-    corpus = None
-    if options.input:
-        corpus = options.corpus()
-    else:
+    if not options.input and not options.counts and not options.mix:
+        raise UsageError("nothing to train on", remedy="give --input, --mix, or --counts")
+    if options.mix and (options.input or options.counts):
+        raise UsageError(
+            f"cannot be given with --{'input' if options.input else 'counts'}",
+            argument="mix",
+            remedy="give every text a weight",
+        )
+    corpus = options.corpus() if options.input else None
+    mixture = _mixture(options)
+    corpora = [corpus, *mixture.values()]
+    if not any(corpora):
         _check_has_no_text_options(options)
-    inputs = [*options.counts, *(corpus.files if corpus is not None else ())]
+    inputs = [*options.counts, *(file for one in corpora if one for file in one.files)]
+    inputs += [portion.path for portion, one in mixture.items() if one is None]
     if options.continue_:
         from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
 
@@ -232,12 +281,16 @@ def train_bpe(options: Options) -> None:
             largest,
             start.special_tokens,
             continued=start.continued,
+            mixture=mixture,
             counts=options.counts,
             save_counts=options.save_counts,
             ray=options.ray,
             partial_counts=options.partial_counts,
             overwrite=options.overwrite,
         )
+    if mixture:
+        shares = (f"{portion.name} {portion.weight:.1%}" for portion in mixture)
+        say(f"mixture: {', '.join(shares)}")
     say(f"trainer: {trainer.name}")
     for line in phase_lines(trainer.timings):
         say(line)
@@ -349,6 +402,8 @@ COMMAND = Command(
     Options,
     train_bpe,
     "train-bpe --input my.txt --vocab-size 10000 --output tokenizers/my",
+    "train-bpe --mix reviews.jsonl:0.6 code/:0.3 ko.txt:0.1 --field text --vocab-size 16000 \\\n"
+    "      --output tokenizers/mixed",
     "train-bpe --input 'web/*.jsonl.gz' --field text --vocab-size 32000 \\\n"
     "      --special-token '<|endoftext|>' --output tokenizers/web",
 )

@@ -50,6 +50,22 @@ class CheckedTokens:
         return parts[0] if len(parts) == 1 else JoinedTokens(parts)
 
 
+@dataclass(frozen=True)
+class MixedTokens:
+    """The ids of several corpora, of which each has a share of the training windows.
+
+    `prepare_data` makes such objects for the trainer.
+    """
+
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    """Share of each corpus. The sum is 1, except for rounding."""
+    corpora: tuple[CheckedTokens, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.corpora))
+
+
 def check_ids(files: Sequence[TokenFile], vocab_size: int) -> None:
     """Check that all ids are below the vocabulary size, by reading the files.
 

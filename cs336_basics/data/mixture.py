@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url
-from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.text.storage import COMPRESSED_ENDINGS
 
 _SMALLEST_SHARE = 1e-6
@@ -111,19 +110,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
             candidate = f"{name}-{number}"
         found.append(candidate)
     return found
-
-
-@dataclass(frozen=True)
-class MixedTokens:
-    """The ids of several corpora, of which each has a share of the training windows.
-
-    `prepare_data` makes such objects for the trainer.
-    """
-
-    names: tuple[str, ...]
-    weights: tuple[float, ...]
-    """Share of each corpus. The sum is 1, except for rounding."""
-    corpora: tuple[CheckedTokens, ...]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.corpora))

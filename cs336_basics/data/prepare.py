@@ -20,12 +20,11 @@ from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.counting import WordCounts
-from cs336_basics.data.checked_tokens import CheckedTokens, check_ids
+from cs336_basics.data.checked_tokens import CheckedTokens, MixedTokens, check_ids
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.data.datasets import dataset_path, write_sample
 from cs336_basics.data.hold_out import IndivisibleError, hold_out, names_of
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
-from cs336_basics.data.mixture import MixedTokens
 from cs336_basics.data.overlap import check_overlap, shared_documents
 from cs336_basics.data.preparation_record import MIXTURE, Stages
 from cs336_basics.data.sources import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool
@@ -19,10 +20,13 @@ from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.data.mixture import Portion
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
 from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+_NO_MIXTURE: Mapping[Portion, Corpus | None] = MappingProxyType({})
 
 MOST_HASHED = 1 << 30
 """Maximum size in bytes of an input file whose hash is recorded."""
@@ -36,6 +40,7 @@ def train_tokenizer(
     special_tokens: Sequence[str],
     *,
     continued: TokenizerDefinition | None = None,
+    mixture: Mapping[Portion, Corpus | None] = _NO_MIXTURE,
     counts: Sequence[str] = (),
     save_counts: str | None = None,
     ray: str | None = None,
@@ -57,6 +62,9 @@ def train_tokenizer(
         continued: Definition of the tokenizer whose vocabulary the trainer continues. The new
             tokenizer keeps the flags of its added tokens, and its post-processor. Its added tokens
             must be among `special_tokens`.
+        mixture: Instead of `corpus` and `counts`, corpora that have their weights as shares of the
+            bytes; see `WordCounts.mixed`. None stands for the word counts at the path of the
+            portion, written by `WordCounts.save`.
         counts: Files written by `WordCounts.save`, added to the counts of `corpus`.
         save_counts: File to write the sum of all counts to. An existing file is replaced.
         ray: Address of the Ray cluster to count with, as in `ray_cluster`. Defaults to counting
@@ -71,7 +79,8 @@ def train_tokenizer(
         FileExistsError: If `directory` contains a tokenizer and `overwrite` is False.
         NotADirectoryError: If `directory` is a file.
         ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if words were
-            counted with a different pattern, different special tokens or a different normalizer.
+            counted with a different pattern, different special tokens or a different normalizer, or
+            `trainer.min_frequency` is above 1 for a mixture, whose counts are multiplied.
     """
     output = named_directory(directory)
     if output.exists() and not output.is_dir():
@@ -84,8 +93,18 @@ def train_tokenizer(
             argument="superwords_from",
             remedy=("leave out ", Argument("counts"), " and ", Argument("save_counts")),
         )
+    if mixture:
+        _check_suits_mixture(trainer, corpus, counts)
     trainer.check_request(vocab_size, special_tokens)
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
+    mixed = [
+        {
+            "name": portion.name,
+            "weight": portion.weight,
+            "corpus": describe_files([portion.path] if part is None else part.files),
+        }
+        for portion, part in mixture.items()
+    ]
     existing = next(folder for folder in (output, *output.parents) if folder.is_dir())
     try:
         with tempfile.TemporaryFile(dir=existing):  # fails if the disk is full or read-only
@@ -94,7 +113,17 @@ def train_tokenizer(
         raise OSError(error.errno, error.strerror, os.fspath(output)) from error
 
     def count(splitter: Splitter) -> WordCounts:
-        total = _count(trainer, splitter, corpus, counts, ray, partial_counts)
+        def counted(text: Corpus | None, files: Sequence[str]) -> WordCounts:
+            return _count(trainer, splitter, text, files, ray, partial_counts)
+
+        if mixture:
+            parts = [
+                counted(part, [portion.path] if part is None else ())
+                for portion, part in mixture.items()
+            ]
+            total = WordCounts.mixed(parts, [portion.weight for portion in mixture])
+        else:
+            total = counted(corpus, counts)
         if save_counts:
             total.save(save_counts)
         return total
@@ -105,7 +134,7 @@ def train_tokenizer(
         "tie_break": trainer.tie_break,
         "min_frequency": trainer.min_frequency,
         **trainer.limits.record(),
-        "corpus": sources,
+        **({"mixture": mixed} if mixed else {"corpus": sources}),
     }
     if trainer.superwords_from is not None:
         training |= {"superwords_from": trainer.superwords_from, "words_pattern": trainer.pattern}
@@ -120,6 +149,22 @@ def train_tokenizer(
     )
     Tokenizer.of(definition).save(output, training)
     return vocab, merges
+
+
+def _check_suits_mixture(
+    trainer: BPE_Trainer, corpus: Corpus | None, counts: Sequence[str]
+) -> None:
+    if corpus is not None or counts:
+        raise InputError(
+            ("cannot be given with ", Argument("paths"), " or ", Argument("counts")),
+            argument="mixture",
+            remedy="give every text a weight",
+        )
+    if trainer.min_frequency > 1:
+        raise InputError(
+            f"must be 1 for a mixture, whose counts are multiplied, got {trainer.min_frequency}",
+            argument="min_frequency",
+        )
 
 
 def _count(

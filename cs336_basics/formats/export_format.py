@@ -68,7 +68,10 @@ class ModelFormat(ExportFormat, ABC):
 
 
 class TokenFormat(ExportFormat, ABC):
-    """A format of token files, which is a directory."""
+    """A format of token files."""
+
+    is_file: ClassVar[bool] = False
+    """Whether the output is a file. Otherwise, it is a directory."""
 
     @abstractmethod
     def write(self, paths: TokenPaths, output: Path) -> None:

@@ -30,8 +30,10 @@ from cs336_basics.formats.gguf.export import GgufModel
 from cs336_basics.formats.gpt2.export import Gpt2Tokenizer
 from cs336_basics.formats.huggingface.export import HuggingFaceModel, HuggingFaceTokenizer
 from cs336_basics.formats.library_errors import library_errors
+from cs336_basics.formats.llm_c.export import LlmCTokens
 from cs336_basics.formats.megatron.export import MegatronTokens
 from cs336_basics.formats.model_card import ModelCard
+from cs336_basics.formats.nanogpt.export import NanoGptTokens
 from cs336_basics.formats.onnx.export import OnnxModel
 from cs336_basics.formats.tiktoken.export import TiktokenTokenizer
 
@@ -49,7 +51,9 @@ MODEL_FORMATS: dict[str, type[ModelFormat]] = {
     kind.name: kind for kind in (HuggingFaceModel, OnnxModel, GgufModel)
 }
 
-TOKEN_FORMATS: dict[str, type[TokenFormat]] = {kind.name: kind for kind in (MegatronTokens,)}
+TOKEN_FORMATS: dict[str, type[TokenFormat]] = {
+    kind.name: kind for kind in (MegatronTokens, NanoGptTokens, LlmCTokens)
+}
 
 Kind = TypeVar("Kind", bound=ExportFormat)
 
@@ -164,22 +168,31 @@ def check_model(
     return found.check(model, tokenizer, Path(output))
 
 
-def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) -> None:
+def export_tokens(
+    paths: TokenPaths, to: str, output: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
     """Write token files in another library's format.
 
     Args:
-        paths: Token files with document starts: a file, a glob, or a list of files and globs.
+        paths: Token files: a file, a glob, or a list of files and globs. For Megatron, they must
+            have document starts.
         to: A key of TOKEN_FORMATS.
-        output: Directory to write. It must be new or empty.
+        output: File or directory to write. A directory must be new or empty.
+        overwrite: Whether to replace an existing file.
 
     Raises:
         TypeError: If an item of `paths` is neither a str nor path-like.
-        ValueError: If the format is unknown, a file is damaged or has no document starts, or the
-            files have different tokenizers. Nothing is written.
+        ValueError: If the format is unknown, a file is damaged or has no document starts, the files
+            have different tokenizers, or the format cannot represent their ids. Nothing is written.
         FileNotFoundError: If a file does not exist.
-        FileExistsError: If the output exists and is not empty.
+        FileExistsError: If the output exists and may not be replaced.
     """
-    _format_named(to, TOKEN_FORMATS, {}).write(paths, Path(output))
+    found = _format_named(to, TOKEN_FORMATS, {})
+    checked_bool("overwrite", overwrite)
+    if found.is_file:
+        replaced_file(output)
+        check_is_free(output, overwrite)
+    found.write(paths, Path(output))
 
 
 def _format_named(to: str, formats: Mapping[str, type[Kind]], options: Mapping[str, Any]) -> Kind:

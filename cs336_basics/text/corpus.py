@@ -61,7 +61,8 @@ class Corpus:
         ValueError: If a path is a pipe, a device, or a directory without text files; if all files
             are empty; if a file is an archive or an array, or starts with the byte order mark of
             UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if `format` is not given and a plain
-            text file is evidently JSON Lines, CSV or binary; if a table is damaged, or its column
+            text file is evidently JSON Lines, CSV, binary, or UTF-16 or UTF-32 without a byte
+            order mark; if a table is damaged, or its column
             does not contain strings; if `field` or `column` is given but no file uses it (unless
             `allow_unused` is true); or if `errors` or `format` is unknown.
         MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
@@ -70,7 +71,8 @@ class Corpus:
         TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
 
     Warns:
-        UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark.
+        UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark, and `format`
+            is given.
     """
 
     sources: tuple[Source, ...]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cs336_basics.data.mixture import MixedTokens
+from cs336_basics.data.checked_tokens import MixedTokens
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World

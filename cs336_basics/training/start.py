@@ -26,8 +26,7 @@ from cs336_basics._support.messages import short_reason
 from cs336_basics._support.validation import fields_of
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.checked_tokens import CheckedTokens
-from cs336_basics.data.mixture import MixedTokens
+from cs336_basics.data.checked_tokens import CheckedTokens, MixedTokens
 from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
 from cs336_basics.data.sources import absolute_path, absolute_paths, check_length
 from cs336_basics.tokenizer import Tokenizer

@@ -29,8 +29,7 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.run_dir import BestLoss, RunDirectory
-from cs336_basics.data.checked_tokens import CheckedTokens
-from cs336_basics.data.mixture import MixedTokens
+from cs336_basics.data.checked_tokens import CheckedTokens, MixedTokens
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig

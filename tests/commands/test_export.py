@@ -224,7 +224,10 @@ def test_token_files_are_exported(tmp_path, capsys):
     ("words", "message"),
     [
         ("--to gpt2", "give exactly one of --tokenizer DIR, --run DIR and --tokens FILE"),
-        ("--tokens t.npy --to gguf", "--to must be one of megatron for --tokens, got gguf"),
+        (
+            "--tokens t.npy --to gguf",
+            "--to must be one of megatron, nanogpt, llm.c for --tokens, got gguf",
+        ),
         ("--tokens t.npy --to megatron", "t.npy"),
         ("--tokenizer t --to gguf", "for --tokenizer, got gguf"),
         ("--tokenizer t --to gpt2 --checkpoint c", "--checkpoint does not apply"),

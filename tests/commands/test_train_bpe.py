@@ -15,7 +15,9 @@ import regex
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe import DEFAULT_TRAINER
 from cs336_basics.bpe.reference import merge_by_rank, split_bytes
-from cs336_basics.splitting import PATTERNS, pattern_of_superwords
+from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.splitting import PATTERNS, Splitter, pattern_of_superwords
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import AddedToken, PostProcessor, TokenizerDefinition
 from tests.commands.small_run import command, error_of
 
@@ -317,3 +319,59 @@ def test_bad_sizes_are_refused_before_the_text_is_read(text_file, tmp_path, caps
     assert main(arguments(text_file, tmp_path / "out", "--vocab-size", sizes)) == 2
     assert "--vocab-size" in error_of(capsys, "train-bpe")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def corpora(tmp_path, monkeypatch):
+    """Enter a directory with a text and rows."""
+    monkeypatch.chdir(tmp_path)
+    Path("cats.txt").write_text(TEXT, encoding="utf-8")
+    Path("rows.jsonl").write_text('{"t": "low lower lowest newest widest"}\n' * 3)
+    return ["--field", "t", "--output", "tok", "--vocab-size", "280", "--special-token", EOT]
+
+
+def test_a_mixture_gives_the_merges_of_its_weighted_counts(corpora, capsys):
+    mixture = ["--mix", "cats.txt:3", "rows.jsonl:7"]
+    assert main([*mixture, *corpora, "--save-counts", "mixed.npz"]) == 0
+    assert "mixture: cats 30.0%, rows 70.0%" in capsys.readouterr().out
+    splitter = Splitter(special_tokens=[EOT])
+    counts = [
+        count_words(Corpus("cats.txt"), splitter),
+        count_words(Corpus("rows.jsonl", field="t"), splitter),
+    ]
+    mixed = WordCounts.mixed(counts, [3, 7])
+    assert WordCounts.load("mixed.npz") == mixed
+    vocab, merges = TRAINERS["naive"]().train_from_counts(mixed, 280, [EOT])
+    assert Tokenizer.from_directory("tok").merges == merges
+    assert b" lower" in vocab.values()
+    recorded = json.loads(Path("tok/training.json").read_text())["mixture"]
+    assert [(part["name"], part["weight"]) for part in recorded] == [("cats", 0.3), ("rows", 0.7)]
+    assert recorded[1]["corpus"][0]["path"] == "rows.jsonl"
+
+
+def test_a_mixture_may_have_saved_counts(corpora, capsys):
+    words = [*corpora, "--overwrite"]
+    assert main(["--input", "rows.jsonl", *words, "--save-counts", "rows.npz"]) == 0
+    assert main(["--mix", "cats.txt:3", "rows.jsonl:7", *words]) == 0
+    expected = Path("tok/tokenizer.json").read_bytes()
+    assert main(["--mix", "cats.txt:3", "rows.npz:7", *words[2:]]) == 0
+    assert Path("tok/tokenizer.json").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--mix", "cats.txt"], "--mix must be PATH:WEIGHT"),
+        (["--mix", "cats.txt:0"], "--mix .*'cats.txt:0'"),
+        (["--mix", "gone.txt:1"], "gone.txt"),
+        (["--mix", "cats.txt:1", "--input", "cats.txt"], "--mix cannot be given with --input"),
+        (["--mix", "cats.txt:1", "--counts", "a.npz"], "--mix cannot be given with --counts"),
+        (["--mix", "rows.jsonl:1", "--min-frequency", "2"], "--min-frequency must be 1"),
+        (["--mix", "cats.txt:1"], "--field"),
+        ([], "--input, --mix, or --counts"),
+    ],
+)
+def test_a_mixture_that_cannot_be_used_is_rejected(corpora, capsys, words, named):
+    assert main([*words, *corpora]) == 2
+    assert re.search(named, error_of(capsys, "train-bpe"))
+    assert not Path("tok").exists()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file
 
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -173,3 +177,136 @@ def test_a_text_is_used_instead_of_a_missing_dataset(tmp_path):
     text = str(tmp_path / "a.txt")
     data = DataConfig(dataset="tinystories", data_dir=str(tmp_path), train_path=text)
     check_sources(Preparation(data, 300))
+
+
+# Mixtures
+
+FAST = ["--max-steps", "2", "--eval-every", "2", "--sample-tokens", "0"]
+
+
+@pytest.fixture
+def corpora(tiny):
+    """Write a text, rows and a directory, and return the words of a mixture."""
+    write_sample("stories.txt", 60_000, seed=5)
+    rows = Path("stories.txt").read_text(encoding="utf-8").split(END)[::-1]
+    Path("rows.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    Path("code").mkdir()
+    for name in ("a.py", "b.py"):
+        Path("code", name).write_text(f"def {name[0]}(x):\n    return x + 1\n" * 200)
+    return ["stories.txt:0.6", "rows.jsonl:0.3", "code:0.1"]
+
+
+def run(config, *words, path="run"):
+    return main(["--config", config, *FAST, "--run-dir", path, *words])
+
+
+def test_a_mixture_has_token_files_and_validation_for_each_corpus(tiny, corpora, capsys):
+    assert run(tiny, "--data.mix", *corpora, "--data.field", "text") == 0
+    out = capsys.readouterr().out
+    for name in ("stories", "rows", "code"):
+        tokens = [np.load(f"run/data/{name}/{split}.npy") for split in ("train", "valid")]
+        assert 0.02 < len(tokens[1]) / sum(map(len, tokens)) < 0.12
+    assert "validation: the end of stories.txt; the end of rows.jsonl; the end of code/b.py" in out
+    assert re.search(r"\(passes: stories [\d.]+, rows [\d.]+, code [\d.]+\)", out)
+    last = RunDirectory("run").read_metrics()[-1]
+    assert {"val_loss/stories", "val_loss/rows", "val_loss/code"} < set(last)
+    weights = json.loads(Path("run/tokenizer/training.json").read_text())["weights"]
+    assert weights == {"stories": 0.6, "rows": 0.3, "code": 0.1}
+
+
+def test_a_resumed_mixture_is_the_same_and_its_weights_cannot_change(tiny, corpora, capsys):
+    words = ["--data.mix", *corpora, "--data.field", "text"]
+    assert run(tiny, *words) == 0
+    assert main(["--resume", "run", "--max-steps", "3"]) == 0
+    assert main(["--config", tiny, "--run-dir", "whole", *words, *FAST, "--max-steps", "3"]) == 0
+    tokens = [np.load(f"{path}/data/rows/train.npy") for path in ("run", "whole")]
+    assert np.array_equal(*tokens)
+    shutil.move("stories.txt", "moved")
+    Path("moved").rename("stories.md")
+    capsys.readouterr()
+    assert main(["--resume", "run", "--max-steps", "4"]) == 2
+    assert "stories.txt went" in capsys.readouterr().err
+    moved = ["stories.md:0.6", *corpora[1:]]
+    assert main(["--resume", "run", "--max-steps", "4", "--data.mix", *moved]) == 0
+    capsys.readouterr()
+    moved[0] = "stories.md:1"
+    assert main(["--resume", "run", "--max-steps", "5", "--data.mix", *moved]) == 2
+    assert "weights" in capsys.readouterr().err
+
+
+def test_a_mixture_may_have_token_files_and_other_validation_text(tiny, corpora, capsys):
+    save_tokenizer("tok", "stories.txt")
+    tokenizer = Tokenizer.from_directory("tok")
+    encode_file(tokenizer, "code/a.py", "code.npy", num_workers=1)
+    encode_file(tokenizer, "code/b.py", "b.npy", num_workers=1)
+    np.load("b.npy").tofile("code.bin")
+    write_sample("valid.txt", 5_000, seed=6)
+    words = ["--data.mix", "stories.txt:1", "code.npy:1", "code.bin:2", "--data.tokenizer", "tok"]
+    assert run(tiny, *words) == 0
+    assert run(tiny, *words, "--data.valid-path", "valid.txt", path="other") == 0
+    assert "validation: valid.txt" in capsys.readouterr().out
+    rows = RunDirectory("other").read_metrics()
+    assert "val_loss" in rows[-1]
+    assert not any(key.startswith("val_loss/") for key in rows[-1])
+
+
+def test_the_same_file_in_two_corpora_is_refused(tiny, corpora, capsys):
+    assert run(tiny, "--data.mix", "code:1", "code/a.py:1") == 2
+    assert "code/a.py twice" in capsys.readouterr().err
+
+
+# Data that has changed
+
+
+def test_files_that_changed_or_went_are_named_and_new_ones_are_not_read(tiny, corpora, capsys):
+    assert run(tiny, "--data.train-path", "code/*.py") == 0
+    before = Path("code/a.py").read_text()
+    Path("code/a.py").write_text(before.replace("x", "y"))
+    capsys.readouterr()
+    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+    error = capsys.readouterr().err
+    assert "code/a.py changed (" in error
+    assert "code/b.py" not in error
+    assert "--data.from run" in error
+    Path("code/a.py").write_text(before)
+    Path("code/c.py").write_text(before)
+    assert main(["--resume", "run", "--max-steps", "3"]) == 0
+    assert re.search("not read.*code/c.py", capsys.readouterr().out)
+    Path("code/b.py").write_text(Path("code/b.py").read_text()[:-10])
+    assert main(["--resume", "run", "--max-steps", "4"]) == 2
+    assert "code/b.py lacks 10 of " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_run_goes_on_from_its_own_token_files(tiny, corpora, capsys, mixed):
+    paths = ["--data.mix", *corpora] if mixed else ["--data.train-path", "rows.jsonl"]
+    words = [*paths, "--data.field", "text"]
+    assert main(["--config", tiny, "--run-dir", "whole", *words, *FAST, "--max-steps", "3"]) == 0
+    limit = ["--schedule.cycle-steps", "3"]
+    assert main(["--config", tiny, "--run-dir", "run", *words, *FAST, *limit]) == 0
+    Path("rows.jsonl").unlink()
+    capsys.readouterr()
+    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+    assert "rows.jsonl went" in capsys.readouterr().err
+    assert main(["--resume", "run", "--max-steps", "3", "--data.from", "run"]) == 0
+    checkpoints = [RunDirectory(path).newest_checkpoint() for path in ("run", "whole")]
+    models = [load_file(path) for path in checkpoints]
+    assert all(np.array_equal(models[0][name], tensor) for name, tensor in models[1].items())
+    assert yaml.safe_load(Path("run/config.yaml").read_text())["data"]["from"] == "run"
+    file = Path("run/data", "stories" if mixed else "", "train.npy")
+    os.truncate(file, 1000)
+    assert main(["--resume", "run", "--max-steps", "4"]) == 2
+    assert f"{file}: the file has changed" in capsys.readouterr().err
+
+
+def test_a_new_run_has_no_token_files_to_go_on_from(tiny, capsys):
+    assert run(tiny, "--data.from", "run") == 2
+    assert "--data.from" in capsys.readouterr().err
+
+
+def test_token_files_of_other_directories_are_not_the_runs_own(tiny, corpora, capsys):
+    encode_file(save_tokenizer("tok", "stories.txt"), "stories.txt", "s.npy", num_workers=1)
+    assert run(tiny, "--data.train-path", "s.npy", "--data.tokenizer", "tok") == 0
+    capsys.readouterr()
+    assert main(["--resume", "run", "--max-steps", "3", "--data.from", "run"]) == 2
+    assert "the run did not write this file" in capsys.readouterr().err

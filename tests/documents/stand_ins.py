@@ -56,7 +56,7 @@ class StandIns:
         if name.endswith(".zst"):
             return zstandard().compress(self._contents(name.removesuffix(".zst")))
         text = self._text_of(name).read_text(encoding="utf-8")
-        if name.endswith(".txt"):
+        if name.endswith((".txt", ".py")):
             return text.encode()
         rows = [story.strip() for story in text.split(END_OF_TEXT) if story.strip()]
         if name.endswith(".jsonl"):

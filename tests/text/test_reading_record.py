@@ -90,7 +90,7 @@ def test_replaced_bytes_of_rows_are_reported_with_the_row(tmp_path):
         assert f"the first in {path} is at byte 3 of the line at byte {len(first)}" in message
 
 
-@pytest.mark.parametrize("text", [b"", "é\ufffd\0 好".encode() * 300, b"\xef\xbb\xbfa b"])
+@pytest.mark.parametrize("text", [b"", "é\ufffd\0  好".encode() * 300, b"\xef\xbb\xbfa b"])
 def test_valid_text_is_read_without_a_warning(tmp_path, text):
     path = tmp_path / "a.txt"
     path.write_bytes(text + b" end")
@@ -149,10 +149,12 @@ def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
         count_texts(["a", data])
 
 
-def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
+def test_utf_16_without_a_byte_order_mark_is_rejected_unless_the_format_is_given(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(("plain English " * 10).encode("utf-16-le"))
-    (message,) = messages_of(Corpus, path)
+    with rejects(None, "UTF-16LE", "iconv"):
+        Corpus(path)
+    (message,) = messages_of(lambda: Corpus(path, format="text"))
     assert "looks like UTF-16LE but is read as UTF-8" in message
 
 

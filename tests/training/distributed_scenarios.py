@@ -14,7 +14,7 @@ import torch
 
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.mixture import MixedTokens
+from cs336_basics.data.checked_tokens import MixedTokens
 from cs336_basics.training.config import ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.optimizers import MuonSettings

@@ -44,6 +44,9 @@ _FIRST_LINES = 5
 _FEWEST_BYTES = 32
 """Minimum number of bytes needed to classify a file as binary."""
 
+_FEWEST_NULS = 16
+"""Minimum number of NUL bytes in token ids."""
+
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _BEGINNING_OF_OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:\s*["\[{\d\-tfn]')
 _NAME_OF_COLUMN = re.compile(r"[A-Za-z_][\w.-]{0,60}")
@@ -121,10 +124,12 @@ def check_beginning_of(path: str, errors: str, *, may_have_rows: bool) -> None:
         may_have_rows: Whether to accept JSON Lines, CSV and binary files.
 
     Raises:
-        ValueError: See `check_file` and `check_is_text`.
+        ValueError: If the file looks like UTF-16 or UTF-32 without a byte order mark, or like ids
+            of 2 or 4 bytes, and `may_have_rows` is false. Also see `check_file` and
+            `check_is_text`.
 
     Warns:
-        UserWarning: If the file looks like UTF-16 or UTF-32 without a byte order mark.
+        UserWarning: If the file looks like that, and `may_have_rows` is true.
     """
     if is_url(path):
         return
@@ -133,10 +138,19 @@ def check_beginning_of(path: str, errors: str, *, may_have_rows: bool) -> None:
     if not is_exact:
         check_file(head[:BEGINNING], path)
     wide = None if is_exact else wide_encoding(head[:BEGINNING])
-    if wide is not None:
+    if wide is not None and may_have_rows:
         warn(
             f"{path} looks like {wide} but is read as UTF-8, with NUL bytes as characters; "
             f"convert it with `iconv -f {wide} -t UTF-8`"
+        )
+    elif wide is not None:
+        raise InputError(
+            f"{path} looks like {wide} or like token ids, not like UTF-8",
+            remedy=(
+                f"convert text with `iconv -f {wide} -t UTF-8`, or pass ",
+                Argument("format", "text"),
+                " to read NUL bytes as characters",
+            ),
         )
     elif not may_have_rows:
         check_is_text(head, path, may_be_binary=is_exact)
@@ -210,13 +224,27 @@ def _is_divided_by(delimiter: str, text: str, is_whole: bool) -> bool:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Return whether the bytes are not UTF-8 and contain many control characters."""
+    """Return whether the bytes are token ids, or not UTF-8 and many control characters."""
+    if len(head) < _FEWEST_BYTES:
+        return False
+    if _is_ids(head):
+        return True
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
-        controls = len(head) - len(head.translate(None, _CONTROLS))
-        return len(head) >= _FEWEST_BYTES and controls > len(head) / 20
+        return len(head) - len(head.translate(None, _CONTROLS)) > len(head) / 20
     return False
+
+
+def _is_ids(head: bytes) -> bool:
+    """Return whether the bytes are evidently token ids of 2 or 4 bytes, the lowest byte first.
+
+    They may be valid UTF-8. Small ids have NUL bytes nearly always at odd offsets; in text, NUL
+    bytes may be anywhere.
+    """
+    count = head.count(0)
+    at_odd_offsets = head[1::2].count(0)
+    return count >= _FEWEST_NULS and count > len(head) / 100 and at_odd_offsets > 0.9 * count
 
 
 def _whole_lines(text: str, is_whole: bool) -> Iterator[str]:

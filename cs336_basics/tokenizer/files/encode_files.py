@@ -123,6 +123,7 @@ def write_token_file(
     source: Any,
     reading: ReadingRecord,
     record: Callable[[], Mapping[str, Any]] = dict,
+    with_hash: bool = False,
 ) -> dict[str, Any]:
     """Write ids to a token file and return its metadata.
 
@@ -133,6 +134,7 @@ def write_token_file(
         source: Source of the text, for the metadata.
         reading: Record to which the record of each block is added.
         record: Callback that returns further metadata, invoked after the last block.
+        with_hash: Whether to add ids_sha256, the hash of the bytes of the ids, to the metadata.
 
     Raises:
         NoTokensError: If there are no ids.
@@ -153,6 +155,8 @@ def write_token_file(
             metadata["document_separator"] = job.separator
         if job.end_of_document is not None:
             metadata["end_of_document"] = job.end_of_document
+        if with_hash:
+            metadata["ids_sha256"] = writer.ids_sha256()
         return writer.finish(metadata)
 
 

@@ -215,9 +215,10 @@ def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encode
             place=str(shard.destination),
         )
     try:
-        return found, ReadingRecord.from_json(found.get("reading"))
+        reading = ReadingRecord.from_json(found.get("reading"))
     except InputError:  # a damaged record
         return None
+    return (found, reading) if folder.ids_are_intact(shard.name) else None
 
 
 @dataclass(frozen=True)
@@ -238,6 +239,7 @@ class EncodeShardJob:
                     source=shard.shown,
                     reading=reading,
                     record=lambda: {"made_from": shard.made_from, "reading": reading.as_json()},
+                    with_hash=True,
                 )
         except NoTokensError:
             return None, reading

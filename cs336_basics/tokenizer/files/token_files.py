@@ -16,6 +16,7 @@ reads the token files of nanoGPT and llm.c.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 from dataclasses import dataclass
@@ -168,6 +169,14 @@ def load_token_file(
     return open_token_file(
         path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash, dtype=dtype
     ).tokens
+
+
+def ids_are_intact(file: TokenFile) -> bool:
+    """Return whether the ids have the hash that the metadata records, by reading them."""
+    digest = hashlib.sha256()
+    for first in range(0, len(file.tokens), _STARTS_AT_A_TIME):
+        digest.update(file.tokens[first : first + _STARTS_AT_A_TIME].tobytes())
+    return file.metadata.get("ids_sha256") == digest.hexdigest()
 
 
 def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:

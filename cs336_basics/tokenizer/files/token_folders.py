@@ -27,7 +27,7 @@ from cs336_basics._support.files import (
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.urls import download, is_url, names_in, open_url, remove_url, uploaded
-from cs336_basics.tokenizer.files.token_files import open_token_file, read_layout
+from cs336_basics.tokenizer.files.token_files import ids_are_intact, open_token_file, read_layout
 
 UNFINISHED = ".unfinished"
 """Ending of the directory that contains the token files of an unfinished run."""
@@ -82,6 +82,10 @@ class Directory:
         """Return the metadata of a token file. A missing or damaged file raises an error."""
         return open_token_file(self._unfinished / name).metadata
 
+    def ids_are_intact(self, name: str) -> bool:
+        """Return whether the ids of a token file have their recorded hash."""
+        return ids_are_intact(open_token_file(self._unfinished / name))
+
     def check_is_visible(self, name: str) -> None:
         """Raise FileNotFoundError if a file that another machine wrote is not visible here."""
         if not (self._unfinished / name).exists():
@@ -125,6 +129,10 @@ class UrlFolder:
         url = f"{self.path}/{name}"
         with open_url(url, _METADATA_READ_AHEAD) as file:
             return read_layout(file, url, file.seek(0, os.SEEK_END)).metadata
+
+    def ids_are_intact(self, name: str) -> bool:
+        """Return True: the ids are compared with their hash when they are downloaded."""
+        return True
 
     def check_is_visible(self, name: str) -> None:
         """Do nothing: an object that was uploaded is visible everywhere."""
@@ -186,7 +194,15 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
             download(f"{url}/{name}", temporary / name)
             try:
                 # The file is closed at once, because Windows cannot rename open files.
-                num_tokens += len(open_token_file(temporary / name, tokenizer_hash=made_by).tokens)
+                found = open_token_file(temporary / name, tokenizer_hash=made_by)
+                if "ids_sha256" in found.metadata and not ids_are_intact(found):
+                    raise InputError(
+                        "damaged file: the ids do not have their recorded hash",
+                        place=str(temporary / name),
+                        remedy="encode the text again",
+                    )
+                num_tokens += len(found.tokens)
+                del found
             except InputError as error:
                 raise InputError(str(error).replace(str(temporary), url)) from error
         if num_tokens != record.get("num_tokens"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -28,6 +29,8 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 WRITE_BACK_SIZE = 2 << 20
 """Number of bytes to write before asking the system to start flushing them to disk."""
+
+_BLOCK = 1 << 20
 
 _STARTS_IN_MEMORY = 1 << 20
 """Maximum size, in bytes, of the document starts in memory. If they are larger, they are written to
@@ -107,6 +110,7 @@ class TokenWriter:
         self._unsent = 0  # bytes written since the last request to flush
         self.num_tokens = 0
         self._write_header()
+        self._header_bytes = file.tell()
 
     def write(self, block: EncodedBlock) -> None:
         """Append a block."""
@@ -120,6 +124,16 @@ class TokenWriter:
             self._write_ids(np.array([self._end_id], self._dtype), np.empty(0, np.int64))
         self._last = None
         self._ended = True
+
+    def ids_sha256(self) -> str:
+        """Return the hash of the ids written so far, by reading them; see `ids_sha256`."""
+        start, end = self._header_bytes, self._file.tell()
+        self._file.seek(start)
+        digest = hashlib.sha256()
+        while chunk := self._file.read(min(_BLOCK, end - self._file.tell())):
+            digest.update(chunk)
+        self._file.seek(end)
+        return digest.hexdigest()
 
     def finish(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Write the document starts and metadata after the ids, and return the complete metadata.

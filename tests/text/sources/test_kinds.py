@@ -5,9 +5,11 @@ import io
 import json
 import random
 
+import numpy as np
 import pytest
 
 from cs336_basics._support.errors import Argument
+from cs336_basics.text import Corpus
 from cs336_basics.text.sources.kinds import (
     HEAD,
     check_is_text,
@@ -46,7 +48,7 @@ TEXTS = {
     "Markdown table without outer bars": "name|count\n--|--\na|1\nb|2\n",
     "word list with tabs": "the\t12\nof\t9\n",
     "assembly": "mov r0, r1\nadd r0, r1, r2\nldr r1, [r0, #4]\n" * 9,
-    "NULs": "a\0b\0" * 99,
+    "NULs": "one\0 two\0" * 99,
     "escapes": "\x1b[31mred\x1b[0m\t\r\n" * 9,
     "empty": "",
 }
@@ -114,6 +116,22 @@ def test_kinds_by_name():
     assert has_known_ending("a.txt.gz")
     assert has_known_ending("a.json")
     assert not any(map(has_known_ending, ["a.png", "a", "a.npy", "a.gz", "txt"]))
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<u4"])
+@pytest.mark.parametrize("largest", [300, 366, 2_000, 10_000, 50_000])
+def test_token_ids_are_binary(dtype, largest):
+    ids = np.random.default_rng(largest).zipf(1.2, 4_000) % largest
+    with rejects(None, "a.txt"):
+        check_is_text(ids.astype(dtype).tobytes(), "a.txt", may_be_binary=False)
+
+
+@pytest.mark.parametrize("ending", ["txt", "bin", "md", "py", ""])
+def test_small_ids_are_rejected_whatever_the_ending(tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(np.arange(97, 122).repeat(20).astype("<u2").tobytes())
+    with rejects(None, "token ids"):
+        Corpus(path)
 
 
 def test_random_bytes_are_binary():

@@ -199,6 +199,19 @@ def test_a_token_file_with_a_false_number_of_tokens_is_encoded_again(tasks_here,
     assert (tmp_path / "out" / "00002.npy").read_bytes() == before
 
 
+def test_a_token_file_with_a_changed_id_is_encoded_again(tasks_here, texts, tmp_path):
+    expected = encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    before = (tmp_path / "out" / "00002.npy").read_bytes()
+    os.rename(tmp_path / "out", tmp_path / "out.unfinished")
+    ids = np.load(tmp_path / "out.unfinished" / "00002.npy", mmap_mode="r+")
+    ids[len(ids) // 2] ^= 1
+    ids.flush()
+    assert (tmp_path / "out.unfinished" / "00002.npy").read_bytes() != before
+    again = encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    assert again == expected | {"num_kept": 4}
+    assert (tmp_path / "out" / "00002.npy").read_bytes() == before
+
+
 def test_links_in_the_unfinished_folder_are_refused(tasks_here, texts, tmp_path):
     other, link = tmp_path / "other", tmp_path / "out.unfinished" / "00002.npy"
     other.write_text("of somebody else")

@@ -1,0 +1,1 @@
+"""The token files of nanoGPT."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import write_json
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.prepare import Sources, prepare_data
@@ -46,7 +47,11 @@ def run_experiments(
     """
     common = {**scale.values, **(values or {})}
     if common.get("init_from") is not None:
-        raise InputError("must be unset; the experiments draw their weights", argument="init_from")
+        raise InputError(
+            f"must be unset, because the experiments draw their weights, got "
+            f"{short_repr(common['init_from'])}",
+            argument="init_from",
+        )
     for key in ("data.train_path", "data.valid_path"):
         paths = common.get(key) or ()
         for path in [paths] if isinstance(paths, str) else paths:

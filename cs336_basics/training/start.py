@@ -22,7 +22,7 @@ from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.messages import short_reason
+from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.validation import fields_of
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -79,7 +79,10 @@ def check_start(
     tokenizer = None
     if config.init_from is not None:
         if config.origin.weights is None:
-            raise InputError("must be read by `start_from` first", argument="init_from")
+            raise InputError(
+                f"must be read by `start_from` first, got {short_repr(config.init_from)}",
+                argument="init_from",
+            )
         # The run has a copy of the tokenizer, since the origin may be gone.
         if resumed is not None and (resumed.tokenizer / TOKENIZER_FILE).is_file():
             tokenizer = Tokenizer.from_directory(resumed.tokenizer)

@@ -39,9 +39,9 @@ from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_proc
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 try:
-    from cs336_basics.tokenizer._vocabulary import index_merges
+    from cs336_basics.tokenizer._vocabulary import TokenIds
 except ImportError:  # the extension is not built
-    index_merges = None  # type: ignore[assignment]
+    TokenIds = None  # type: ignore[assignment, misc]
 
 Pair = tuple[bytes, bytes]
 MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
@@ -106,17 +106,18 @@ class TokenizerDefinition:
         self.merges = list(merges)
         own_ids = dict(added_ids or {})
         self._own_ids = _checked_own_ids(own_ids, self.vocab, self.splitter.special_tokens)
-        token_ids = checked_token_ids(self._ordinary_tokens())
-        self._indexed_merges = _index_merges(self.merges, token_ids)
+        token_ids, self._indexed_merges = _index_merges(self._ordinary_tokens(), self.merges)
         if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
             self.merges = [(left, right) for left, right in self.merges]
         self.size = max(self.vocab, default=-1) + 1
         self.added_ids: dict[str, int] = {}
         self._add_ids(token_ids, self.vocab)
         self.post_processor = check_post_processor(post_processor, self.vocab)
-        for content, token_id in self.added_ids.items():
-            token_ids.setdefault(content.encode(), token_id)
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        for content, token_id in self.added_ids.items():
+            token = content.encode()
+            if len(token) == 1 and self.byte_ids[token[0]] == ABSENT:
+                self.byte_ids[token[0]] = token_id
         self.absent_bytes = frozenset(
             byte for byte, token_id in enumerate(self.byte_ids) if token_id == ABSENT
         )
@@ -238,7 +239,7 @@ class TokenizerDefinition:
         """`token_ids`, which may lack tokens that `with_special_tokens` added."""
         return self.token_ids
 
-    def _add_ids(self, token_ids: Mapping[bytes, int], vocab: dict[int, bytes]) -> None:
+    def _add_ids(self, token_ids: TokenIds | dict[bytes, int], vocab: dict[int, bytes]) -> None:
         """Look up the ids of the last added tokens, or add them to `vocab` with the next ids."""
         for content in self.splitter.special_tokens[len(self.added_ids) :]:
             token = content.encode()
@@ -369,14 +370,20 @@ def _checked_own_ids(
 
 
 def _index_merges(
-    merges: list[Pair], token_ids: dict[bytes, int]
-) -> MergeIds | list[tuple[int, int, int]]:
-    """Check every merge and return the ids of its left, right and joined tokens."""
-    if index_merges is not None:
-        ids = index_merges(merges, token_ids)  # None if a merge is invalid
+    tokens: dict[int, bytes], merges: list[Pair]
+) -> tuple[TokenIds | dict[bytes, int], MergeIds | list[tuple[int, int, int]]]:
+    """Check a vocabulary and its merges.
+
+    Returns:
+        The ids of the tokens, and the ids of the left, right and joined tokens of each merge.
+    """
+    if TokenIds is not None:
+        known = TokenIds(tokens)
+        ids = known.index_merges(merges)  # None if a token or a merge is invalid
         if ids is not None and not _has_repeated_pairs(ids):
-            return ids
-    return checked_merge_ids(merges, token_ids)
+            return known, ids
+    token_ids = checked_token_ids(tokens)
+    return token_ids, checked_merge_ids(merges, token_ids)
 
 
 def _has_repeated_pairs(ids: MergeIds) -> bool:

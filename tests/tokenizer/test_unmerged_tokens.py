@@ -234,3 +234,26 @@ def test_continued_training_rejects_unmerged_words(tmp_path, capsys):
     assert "ignore_merges" in capsys.readouterr().err
     assert not (tmp_path / "whole-new").exists()
     assert len(Tokenizer.from_directory(tmp_path / "merged-new")) == 1505
+
+
+def test_every_whole_word_becomes_its_token_with_merges_in_any_order():
+    # The compiled encoder predicts, without merging, which of these words the merges make.
+    chooser = random.Random(8)
+    for _ in range(300):
+        vocab = dict(BYTES)
+        letters = [b"a", b"b", b"c"][: chooser.randint(1, 3)]
+        made, merges = [*letters], []
+        for _ in range(chooser.randint(1, 14)):
+            left, right = chooser.choices(made, k=2)
+            if (left, right) in merges or len(left + right) > 12:
+                continue
+            merges.append((left, right))
+            if left + right not in made:
+                made.append(left + right)
+                vocab[len(vocab)] = left + right
+        if chooser.random() < 0.3:
+            chooser.shuffle(merges)
+        tokenizer = Tokenizer(vocab, merges, ignore_merges=True, pattern=r"\S+|\s+", cache_size=0)
+        for token_id, token in vocab.items():
+            if token_id >= 256:
+                assert tokenizer.encode(token.decode()) == [token_id], (merges, token)

@@ -133,7 +133,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     ignore_merges = _ignore_merges(model)
     merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
     if ignore_merges:
-        check_always_found(added_tokens, normalizer, strings, set(map(b"".join, merges)))
+        check_always_found(added_tokens, normalizer, strings, merges)
     _check_is_normalized(added_tokens, normalizer)
     for text, token_id in ids.items():
         add_token(vocab, token_id, text.encode())
@@ -241,7 +241,7 @@ def check_always_found(
     tokens: Sequence[AddedToken],
     normalizer: str | None,
     strings: Collection[str],
-    merged: Collection[bytes],
+    merges: Iterable[Pair],
 ) -> None:
     """Raise ValueError if a pre-token could be equal to an added token.
 
@@ -252,10 +252,11 @@ def check_always_found(
         tokens: The added tokens.
         normalizer: Normalization form.
         strings: The vocabulary of the model.
-        merged: The tokens that merges produce, which need no `ignore_merges`.
+        merges: The merges. The tokens that they produce need no `ignore_merges`.
     """
     # What is found, but is not a single word, stays in the text with the tokens in it.
     left = [token.content for token in tokens if token.single_word]
+    merged: set[bytes] | None = None
     for token in tokens:
         if token.content not in strings:
             continue
@@ -265,7 +266,11 @@ def check_always_found(
             or any(token.content in text for text in left)
         )
         as_bytes = token.content.encode()
-        if may_remain and len(as_bytes) > 1 and as_bytes not in merged:
+        if not may_remain or len(as_bytes) == 1:
+            continue
+        if merged is None:  # rarely needed
+            merged = set(map(b"".join, merges))
+        if as_bytes not in merged:
             raise InputError(
                 f"added token {short_repr(token.content)} is also in the vocabulary of the model, "
                 "and ignore_merges is true, so text that is not the added token could get its id",

@@ -111,8 +111,9 @@ def tokenizer_json(definition: TokenizerDefinition) -> dict[str, Any]:
     strings = strings_of_vocab(definition)
     if definition.ignore_merges:
         strings = _without_last_added_tokens(strings, definition)
-        merged = {left + right for left, right in definition.merges}
-        check_always_found(definition.added_tokens, definition.normalizer, strings, merged)
+        check_always_found(
+            definition.added_tokens, definition.normalizer, strings, definition.merges
+        )
     return {
         "version": VERSION,
         "truncation": None,

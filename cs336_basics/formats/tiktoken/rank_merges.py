@@ -12,6 +12,11 @@ from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.formats.byte_strings import check_has_all_bytes
 from cs336_basics.tokenizer.definition import Pair
 
+try:
+    from cs336_basics.tokenizer._vocabulary import rank_splits
+except ImportError:  # the extension is not built
+    rank_splits = None  # type: ignore[assignment]
+
 _MAX_BYTES = 1 << 18
 _MAX_BYTES_PER_TOKEN = 32
 """n tokens may have at most _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because finding
@@ -35,15 +40,26 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
             f"the longest has {max(map(len, ranks)):,}",
             remedy=("train with a smaller ", Argument("max_token_length")),
         )
-    merges: list[Pair] = []
-    for token in sorted(ranks, key=ranks.__getitem__):
-        parts = _parts_of(token, ranks)
-        if len(parts) == 2:
-            merges.append((parts[0], parts[1]))
-    return merges
+    tokens = sorted(ranks, key=ranks.__getitem__)
+    splits = (
+        [_split_of(token, ranks) for token in tokens]
+        if rank_splits is None
+        else rank_splits(tokens)
+    )
+    return [
+        (token[:middle], token[middle:])
+        for token, middle in zip(tokens, splits, strict=True)
+        if middle
+    ]
 
 
-def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
+def _split_of(token: bytes, ranks: Mapping[bytes, int]) -> int:
+    """Return the length of the first part of a token if it has two, else 0."""
+    parts = parts_of(token, ranks)
+    return len(parts[0]) if len(parts) == 2 else 0
+
+
+def parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
     """Return the tokens that tiktoken would produce from a token's bytes if it lacked the token.
 
     tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
@@ -51,7 +67,7 @@ def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
     returned, tiktoken produces the token only for a pre-token that equals it.
 
     A file may contain tokens of any length, so this function takes only O(n log n) time for n
-    bytes.
+    bytes. `rank_splits` is the compiled version.
     """
     size = len(token)
     # ends[i]: end of the token that starts at offset i, or 0 if no token starts there.

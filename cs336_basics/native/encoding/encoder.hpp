@@ -28,6 +28,7 @@
 #include "base/word_key.hpp"
 #include "encoding/join_filter.hpp"
 #include "word_merging/merge_table.hpp"
+#include "word_merging/self_made_tokens.hpp"
 #include "encoding/segment_cutter.hpp"
 #include "encoding/word_cache.hpp"
 #include "word_merging/word_group_merger.hpp"
@@ -104,10 +105,14 @@ class TypedEncoder final : public Encoder {
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
           scanner_(std::move(scanner)),
           simd_level_(simd_level) {
+        if (whole_words.empty()) return;
+        const std::vector<uint8_t> is_self_made =
+            self_made_tokens(merges_, merges, joins.size());
         const std::atomic<bool> cancelled{false};
         WordMerger<Id> merger(merges_, simd_level, cancelled);
         std::vector<Id> ids;
         for (const auto& [word, id] : whole_words) {
+            if (id < is_self_made.size() && is_self_made[id]) continue;
             ids.resize(word.size() + OUTPUT_SLACK);
             const auto* const bytes = reinterpret_cast<const uint8_t*>(word.data());
             const Id* const end = merger.merge(bytes, word.size(), ids.data());

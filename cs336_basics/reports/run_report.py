@@ -184,10 +184,10 @@ def _tokens(run: RunDirectory, checkpoint: Path) -> Section:
     suspected = ids[: math.ceil(SUSPECTED_SHARE * len(ids))]
     blocks: list[str | Table | Chart | Quote] = [
         "A token is suspect if its output weights are close, by cosine distance, to the weights of "
-        f"the {len(unused)} ids that never occur in a text. The model has hardly seen such a token, so "
-        "text that contains it can cause strange output. Land and Bartolo (2024) suspect the "
-        f"nearest {SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and "
-        f"special tokens are left out. The weights are from {checkpoint.name}."
+        f"the {len(unused)} ids that never occur in a text. The model has hardly seen such a "
+        "token, so text that contains it can cause strange output. Land and Bartolo (2024) suspect "
+        f"the nearest {SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes "
+        f"and special tokens are left out. The weights are from {checkpoint.name}."
     ]
     rows = [
         (str(i), Tokens([tokenizer.vocab[i]]), f"{distance[i]:.4f}") for i in ids[:_MOST_LISTED]

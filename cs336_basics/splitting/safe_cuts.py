@@ -106,6 +106,15 @@ class SafeCuts:
         cuts = (cut for cut in cuts if self._is_between_words(data, cut))
         yield from cuts if self._special is None else self._special.uncrossed(data, cuts)
 
+    def _last_inside_text(self, data: bytes, start: int, stop: int) -> int:
+        """Return the last cut in [start, stop] between two pre-tokens, or 0."""
+        if self._inside is None:
+            return 0
+        # The byte after the cut may be the first one beyond `stop`.
+        ends = (match.end() for match in self._inside.finditer(data, start - 1, stop + 1))
+        cuts = [*(ends if self._special is None else self._special.uncrossed(data, ends))]
+        return next((cut for cut in reversed(cuts) if self._is_between_words(data, cut)), 0)
+
     def _is_between_words(self, data: bytes, cut: int) -> bool:
         """Return whether a candidate found by `_inside` is a safe cut for the pattern."""
         assert self._program is not None
@@ -126,14 +135,10 @@ class SafeCuts:
         step = 256
         while self.may_exist and upper > start:
             lower = max(start, upper - step)
-            latest = max(
-                itertools.chain(
-                    self._inside_text(data, max(lower, 1), upper),
-                    self._after_special_tokens(data, max(lower, 1), upper),
-                ),
-                default=None,
-            )
-            if latest is not None:
+            first = max(lower, 1)
+            latest = max(self._after_special_tokens(data, first, upper), default=0)
+            latest = max(latest, self._last_inside_text(data, max(first, latest), upper))
+            if latest:
                 return latest
             upper, step = lower, step * 2
         return None

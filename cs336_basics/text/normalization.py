@@ -80,11 +80,14 @@ def normalized(text: AnyText, normalizer: str | None) -> AnyText:
             done = end
     if not parts:
         return text
-    return text[:0].join([*parts, text[done:]])
+    parts.append(text[done:])
+    return text[:0].join(parts)
 
 
 def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
     """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
+    if isinstance(text, str):
+        return normalized(text, normalizer) is text
     return normalized(text, normalizer) is text
 
 

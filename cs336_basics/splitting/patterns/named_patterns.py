@@ -104,8 +104,10 @@ SEARCHED = {
         expression,
     )
     for name, expression in PATTERNS.items()
+    if FROM_THE_RIGHT in expression
 }
-"""Expressions with the same matches as a named pattern, which `regex` finds in linear time."""
+"""Expressions with the same matches as a named pattern, which `regex` finds in linear time. Other
+patterns are searched by name, which also works if `regex` is not installed."""
 
 _NAMES = {expression: name for name, expression in PATTERNS.items()}
 

@@ -51,7 +51,7 @@ class Options(SeveralTexts):
         metavar="DIR",
     )
     input: Several = option(
-        f"{INPUT_HELP}; or token files (.npy) of the model's tokenizer; each input is a text",
+        f"{INPUT_HELP}; or .npy or .bin token files of the model's tokenizer; each input is a text",
         argument="paths",
     )
     checkpoint: str | None = CHECKPOINT
@@ -62,6 +62,9 @@ class Options(SeveralTexts):
     )
     context_length: Count | None = option(
         "maximum number of tokens in a window (default: the model's context length)", None
+    )
+    token_dtype: Literal["uint16", "uint32"] = option(
+        "type of the ids in .bin token files without llm.c's header", "uint16", rare=True
     )
     per_document: Path | None = option(
         "evaluate each document on its own, and write a line for each to this .jsonl file",
@@ -83,10 +86,10 @@ class Options(SeveralTexts):
 
     def texts(self) -> list[tuple[str, TextOrTokens]]:
         """Return the name and the source of each input."""
-        from cs336_basics.data.sources import Text, TokenFiles
+        from cs336_basics.data.sources import TOKEN_ENDINGS, Text, TokenFiles
         from cs336_basics.text.paths import expand_paths
 
-        names = [name for name in self.input if not name.endswith(".npy")]
+        names = [name for name in self.input if not name.endswith(TOKEN_ENDINGS)]
         corpora = dict(self.corpora(listed=self.format == "table", names=names) if names else ())
         return [
             (name, Text.of(corpora[name]) if name in corpora else TokenFiles(expand_paths(name)))
@@ -158,7 +161,9 @@ def evaluate(options: Options) -> None:
                 key = tokenizer.hash(), number
                 if key not in encoded:
                     file = Path(directory) / f"{len(encoded)}.npy"
-                    encoded[key] = encode_text(tokenizer, source, file, progress=True)
+                    encoded[key] = encode_text(
+                        tokenizer, source, file, dtype=options.token_dtype, progress=True
+                    )
                 result, documents = _score(options, model, name, encoded[key])
                 results.append(result)
                 lines += documents

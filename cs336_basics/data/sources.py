@@ -25,7 +25,8 @@ from cs336_basics.text.paths import expand_paths
 from cs336_basics.text.sources import Source, check_options_are_used
 from cs336_basics.tokenizer.files.binary_tokens import ENDING
 
-_TOKEN_ENDINGS = (".npy", ENDING)
+TOKEN_ENDINGS = (".npy", ENDING)
+"""Endings of the names of token files."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def _find(key: str, paths: str | tuple[str, ...], data: DataConfig) -> TextOrTok
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
         raise InputError(f"must contain text, got only empty files: {shown}", argument=key)
-    if not files[0].endswith(_TOKEN_ENDINGS):
+    if not files[0].endswith(TOKEN_ENDINGS):
         return Text.of(_corpus(files, data))
     if data.tokenizer is None:
         raise InputError(
@@ -219,7 +220,7 @@ def _expanded(key: str, paths: str | tuple[str, ...]) -> tuple[str, ...]:
         raise FileNotFoundError(f"{key}: {error}") from None
     except InputError as error:
         raise error.at(key) from None
-    tokens = [file for file in files if file.endswith(_TOKEN_ENDINGS)]
+    tokens = [file for file in files if file.endswith(TOKEN_ENDINGS)]
     if tokens and len(tokens) < len(files):
         text = next(file for file in files if file not in tokens)
         raise InputError(

@@ -319,7 +319,12 @@ class EncodedText:
 
 
 def encode_text(
-    tokenizer: Tokenizer, source: TextOrTokens, file: Path, *, progress: bool = False
+    tokenizer: Tokenizer,
+    source: TextOrTokens,
+    file: Path,
+    *,
+    dtype: str | None = None,
+    progress: bool = False,
 ) -> EncodedText:
     """Return the ids of a corpus, read as `train` does.
 
@@ -330,6 +335,7 @@ def encode_text(
         tokenizer: The model's tokenizer.
         source: Text, or token files that were encoded with this tokenizer.
         file: Token file to write, FILE.npy, if the source is text. It must not exist.
+        dtype: Type of the ids in .bin token files; see `load_token_file`.
         progress: Whether to show a progress bar on a terminal.
 
     Raises:
@@ -340,7 +346,10 @@ def encode_text(
     marks = DocumentMarks.of(tokenizer)
     if not isinstance(source, Text):
         files = open_token_files(
-            source.files, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash()
+            source.files,
+            vocab_size=tokenizer.vocab_size,
+            tokenizer_hash=tokenizer.hash(),
+            dtype=dtype,
         )
         check_ids(files, tokenizer.vocab_size)
         return EncodedText(JoinedTokens([file.tokens for file in files]), marks)

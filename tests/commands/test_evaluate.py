@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -161,8 +162,13 @@ def test_token_files_and_standard_input_are_read(capsys, folder, monkeypatch):
     tokenizer = load_run("bytes").tokenizer
     encode_file(tokenizer, "0.txt", "0.npy", overwrite=True)
     pipe(monkeypatch, TEXTS[0].encode())
-    results = results_of(capsys, "--run", "bytes", "--input", "0.npy", "0.txt", "-")
-    assert [result["input"] for result in results] == ["0.npy", "0.txt", "-"]
+    np.array(tokenizer.encode(TEXTS[0]), "<u2").tofile("0.bin")
+    np.array(tokenizer.encode(TEXTS[0]), "<u4").tofile("wide.bin")
+    files = ["0.npy", "0.txt", "-", "0.bin"]
+    results = results_of(capsys, "--run", "bytes", "--input", *files)
+    assert [result["input"] for result in results] == files
+    words = ["--input", "wide.bin", "--token-dtype", "uint32"]
+    results += results_of(capsys, "--run", "bytes", *words)
     assert len({result["loss"] for result in results}) == 1
     assert main(["--run", "words", "--input", "0.npy"]) == 2
     assert "another tokenizer" in error_of(capsys, "evaluate")

@@ -35,7 +35,8 @@ from cs336_basics.splitting.patterns.split_sequences import Split, sequence_patt
 _NAMED = {expression: expression for expression in PATTERNS.values()}
 
 # In Oniguruma, `$` also matches before every line feed. DeepSeek-V2 splits at the last expression.
-ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z"), r"(?m:\s+$)": r"\s+$"}
+ONIGURUMA = {ours: ours.replace(r"\s+$", r"\s+\z") for ours in PATTERNS.values()}
+ONIGURUMA[r"(?m:\s+$)"] = r"\s+$"
 """Mapping from the expression of each named pattern to its translation for Oniguruma."""
 
 # Files contain other spellings of the named patterns: GPT-2's original spelling, with or without

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -63,6 +64,7 @@ class Scanner {
             !scan_windows_(*program_, text, size, size, origin, position, ends, count, state)) {
             return count;
         }
+        if (scan_windows_) fill_last(text, size, origin, position, ends, count);
         if (count == 0 || size - position <= 2 * WINDOW) {
             program_->find_ends(text, size, origin, position, size, ends, BATCH_CAPACITY, count,
                                 state);
@@ -83,6 +85,34 @@ class Scanner {
     }
 
   private:
+    // Scan the last bytes of a text, less than a window, in a copy with spaces after it. This is
+    // possible if a space after the text would be a safe cut. Whitespace at the end of the text is
+    // left to the program.
+    void fill_last(const uint8_t* text, size_t size, size_t origin, size_t& position,
+                   uint32_t* ends, size_t& count) const {
+        const size_t rest = size - position;
+        if (rest < LEAST_IN_WINDOW || rest >= WINDOW || count + 3 * WINDOW > BATCH_CAPACITY) return;
+        uint8_t copy[3 * WINDOW];
+        std::memset(copy, ' ', sizeof(copy));
+        std::memcpy(copy, text + position, rest);
+        size_t cut = rest;
+        while (cut && (copy[cut - 1] == '\n' || copy[cut - 1] == ' ')) --cut;
+        if (cut < LEAST_IN_WINDOW || !program_->is_safe_cut(copy, cut)) return;
+        ScanState state(num_states());
+        uint32_t* const first = ends + count;
+        size_t start = 0, number = 0;
+        scan_windows_(*program_, copy, sizeof(copy), cut - 1 + WINDOW, 0, start, first, number,
+                      state);
+        while (number && first[number - 1] > cut) --number;
+        if (!number || first[number - 1] != cut) first[number++] = uint32_t(cut);
+        for (size_t i = 0; i < number; ++i) first[i] += uint32_t(position - origin);
+        count += number;
+        position += cut;
+    }
+
+    // Shorter texts are not worth a window.
+    static constexpr size_t LEAST_IN_WINDOW = 12;
+
     std::shared_ptr<const SplitProgram> program_;
     ScanWindows scan_windows_ = nullptr;
 };

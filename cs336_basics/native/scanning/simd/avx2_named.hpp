@@ -117,31 +117,34 @@ CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
     const __m256i small = _mm256_set1_epi8(0x20);
     const Halves lower = {_mm256_or_si256(v.low, small), _mm256_or_si256(v.high, small)};
     ClassMasks m;
+    m.wide = bits(v.low, v.high);
+    m.is_mixed = ASCII && m.wide;
+    m.continuation = 0;
+    uint64_t wide_letters = 0;
+    if (!ASCII && m.wide) {
+        // 0x80 to 0xBF are the signed bytes below -64.
+        const __m256i limit = _mm256_set1_epi8(-64);
+        m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
+        const uint8_t* const leads = program.rules().letter_leads;
+        wide_letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
+        const uint64_t others = m.wide & ~m.continuation & ~wide_letters;
+        m.is_mixed = __builtin_popcountll(others) >= MANY_OTHERS;
+    }
+    if (m.is_mixed) return m;
     m.letter = in_range(lower, 127 - 'z', 26);
     m.number = in_range(v, 127 - '9', 10);
     m.blank = equal(v, ' ');
     m.space = in_range(v, 127 - '\r', 5) | m.blank;
     m.apostrophe = equal(v, '\'');
     m.line_end = equal(v, '\n') | equal(v, '\r');
-    m.continuation = 0;
-    m.is_mixed = false;
     m.known = ~uint64_t{0};
-    m.wide = bits(v.low, v.high);
     if (ASCII) {
-        m.is_mixed = m.wide != 0;
         m.upper = in_range(v, 127 - 'Z', 26);
         m.slash = equal(v, '/');
         m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
     } else if (m.wide) {
-        // 0x80 to 0xBF are the signed bytes below -64.
-        const __m256i limit = _mm256_set1_epi8(-64);
-        m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
-        const uint8_t* const leads = program.rules().letter_leads;
-        const uint64_t letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
-        m.letter |= whole_characters(letters, m.continuation);
-        const uint64_t others = m.wide & ~m.continuation & ~letters;
-        m.is_mixed = __builtin_popcountll(others) >= MANY_OTHERS;
-        if (!m.is_mixed) classify(m, program, window, others);
+        m.letter |= whole_characters(wide_letters, m.continuation);
+        classify(m, program, window, m.wide & ~m.continuation & ~wide_letters);
     }
     return m;
 }
@@ -306,24 +309,28 @@ struct Cl100kStarts {
     }
 };
 
-// The derived rules scan this many windows before the rules for ASCII are tried again.
-constexpr size_t WIDE_WINDOWS = 4;
+// The derived rules scan this many windows before these rules are tried again, at first and at most.
+constexpr size_t WIDE_WINDOWS = 4, MOST_WIDE_WINDOWS = 64;
 
 // See window.hpp. Every window starts at the start of a pre-token.
 template <class Starts>
 CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* text, size_t size,
                                   size_t stop, size_t origin, size_t& start, uint32_t* ends,
                                   size_t& count, ScanState& state) {
+    size_t num_wide = WIDE_WINDOWS;
     while (start + WINDOW <= stop && count + WINDOW + 8 <= BATCH_CAPACITY &&
            start - origin < MAX_BATCH_BYTES) {
         const ClassMasks m = class_masks<Starts::ASCII>(program, text + start);
         if (m.is_mixed) {
             const size_t from = start;
-            if (!scan_windows(program, text, size, std::min(stop, start + WIDE_WINDOWS * WINDOW),
+            if (!scan_windows(program, text, size, std::min(stop, start + num_wide * WINDOW),
                               origin, start, ends, count, state)) {
                 return false;
             }
+            num_wide = std::min(2 * num_wide, MOST_WIDE_WINDOWS);
             if (start != from) continue;
+        } else {
+            num_wide = WIDE_WINDOWS;
         }
         uint64_t found = 0;
         if (!m.is_mixed) found = Starts::of(m, text + start) & ~uint64_t{1};

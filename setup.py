@@ -46,6 +46,12 @@ EXTENSIONS = [
         "c++",
     ),
     ("cs336_basics.formats._byte_strings", ["cs336_basics/formats/_byte_strings.pyx"], "c++"),
+    ("cs336_basics.tokenizer._padding", ["cs336_basics/tokenizer/_padding.pyx"], "c++"),
+    (
+        "cs336_basics.tokenizer._usual_calls",
+        ["cs336_basics/tokenizer/_usual_calls.pyx"],
+        "c++",
+    ),
     ("cs336_basics.tokenizer._vocabulary", ["cs336_basics/tokenizer/_vocabulary.pyx"], "c++"),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
     ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
@@ -23,6 +23,15 @@ from cs336_basics.tokenizer.text_input import check_is_iterable, text_column
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+fill_rows: Callable[..., None] | None
+try:
+    from cs336_basics.tokenizer._padding import fill_rows
+except ImportError:  # not compiled
+    fill_rows = None
+
+_COMPILED = ("=u2", "=u4", "=i8")
+"""Dtypes of ids that `fill_rows` copies."""
 
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
@@ -129,6 +138,26 @@ def pad(
             f"up to {lengths.max():,} ids",
             remedy="pass max_length, or sort the sequences by length and pad smaller batches",
         )
+    return _rows(batch, lengths, width, pad_id, side)
+
+
+def _rows(
+    batch: EncodedBatch, lengths: npt.NDArray[np.int64], width: int, pad_id: int, side: str
+) -> PaddedBatch:
+    """Return the sequences of a batch as rows of `width` ids; `lengths` has shape (batch, 1)."""
+    if fill_rows is not None and is_plain_array(batch.ids) and batch.ids.dtype in _COMPILED:
+        padded = np.empty((len(lengths), width), np.int64)
+        mask = np.empty(padded.shape, np.bool_)
+        fill_rows(
+            np.ascontiguousarray(batch.ids),
+            np.ascontiguousarray(batch.offsets[:-1], np.int64),
+            lengths[:, 0],
+            pad_id,
+            side == "left",
+            padded,
+            mask.view(np.uint8),
+        )
+        return PaddedBatch(padded, mask)
     columns = np.arange(width)
     mask = columns < lengths if side == "right" else columns >= width - lengths
     padded = np.full(mask.shape, pad_id, np.int64)

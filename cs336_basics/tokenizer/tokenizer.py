@@ -21,7 +21,7 @@ from cs336_basics._support.messages import counted, short_repr
 from cs336_basics.splitting.splitter import Splitter, check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.utf8 import is_valid_utf8
-from cs336_basics.tokenizer import decoding, padding
+from cs336_basics.tokenizer import decoding, padding, usual_calls
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
@@ -29,6 +29,7 @@ from cs336_basics.tokenizer.description import described
 from cs336_basics.tokenizer.editing.truncated import truncated
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import extended_encoder, make_encoder
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
@@ -139,16 +140,21 @@ class Tokenizer:
             "cache_size", cache_size, 0, MAX_INT64, note=" bytes (0: no cache)"
         )
         self.backend = backend
-        self.encoder = make_encoder(definition, self.cache_size, backend)
+        self._use(make_encoder(definition, self.cache_size, backend))
         self.source: str | None = None
         self.loaded_from: Path | None = None
+
+    def _use(self, encoder: Encoder) -> None:
+        # Other threads see the old encoder or the new one, in each of the two attributes.
+        self.encoder = encoder
+        self._calls = encoder.usual_calls
 
     # Encoders contain caches and pointers, so copied and unpickled tokenizers create new encoders.
     # Equal tokenizers have equal pickles in every process; see TokenizerDefinition.
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "definition": self.definition}
-        left_out = ("encoder", "loaded_from", "source")
+        left_out = ("_calls", "encoder", "loaded_from", "source")
         return {name: state[name] for name in sorted(state) if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -416,8 +422,7 @@ class Tokenizer:
         """
         added = check_added_tokens(special_tokens)
         definition = self.definition.with_special_tokens(added)
-        # Other threads see the old encoder or the new one.
-        self.encoder = extended_encoder(self.encoder, definition, self.cache_size, self.backend)
+        self._use(extended_encoder(self.encoder, definition, self.cache_size, self.backend))
         self.source = None
         return [definition.added_ids[token.content] for token in added]
 
@@ -546,6 +551,7 @@ class Tokenizer:
             self, text, padding, truncation, max_length, pad_id, text_pair, add_special_tokens
         )
 
+    @usual_calls.encode
     def encode(
         self,
         text: str,
@@ -583,6 +589,7 @@ class Tokenizer:
             text, allowed_special=allowed_special, disallowed_special=disallowed_special
         )
 
+    @usual_calls.encode_array
     def encode_array(
         self,
         text: str | bytes,
@@ -751,6 +758,7 @@ class Tokenizer:
 
     # ----------------------------------------------------------------- ids to text
 
+    @usual_calls.decode
     def decode(
         self,
         ids: Iterable[SupportsIndex],
@@ -778,6 +786,7 @@ class Tokenizer:
             return self.encoder.decode(ids)
         return decoding.decode(self.encoder, ids, errors, skip_special_tokens)
 
+    @usual_calls.decode_bytes
     def decode_bytes(
         self,
         ids: Iterable[SupportsIndex],

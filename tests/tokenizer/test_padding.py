@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.formats import export_tokenizer
+from cs336_basics.tokenizer import padding
+from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.padding import MAX_ELEMENTS, pad, truncate
 from tests.errors import rejects
@@ -198,3 +200,24 @@ def test_a_tokenizer_pads_with_a_special_token():
     with rejects("pad_id", "'<pad>'"):
         tokenizer.pad([[1]], pad_id="<pad>")
     assert tokenizer.truncate([[1, 2, 3]], 2, side="left") == [[2, 3]]
+
+
+@given(st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=6), SIDES, IDS)
+def test_compiled_rows_equal_those_of_numpy(lists, side, pad_id):
+    for dtype in (np.uint16, np.uint32, np.int64, np.int32):
+        ids = np.array([i for ids in lists for i in ids], dtype)
+        batch = EncodedBatch(ids, offsets_of(np.array([*map(len, lists)], np.int64)))
+        compiled = pad(batch, pad_id=pad_id, side=side)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(padding, "fill_rows", None)
+            expected = pad(batch, pad_id=pad_id, side=side)
+        assert compiled.ids.dtype == expected.ids.dtype
+        assert compiled.mask.dtype == np.bool_
+        assert np.array_equal(compiled.ids, expected.ids)
+        assert np.array_equal(compiled.mask, expected.mask)
+
+
+def test_offsets_outside_the_ids_are_refused():
+    for offsets in ([0, 3], [-1, 1], [1, 3]):
+        with pytest.raises((ValueError, IndexError)):
+            pad(EncodedBatch(np.zeros(2, np.uint16), np.array(offsets, np.int64)))

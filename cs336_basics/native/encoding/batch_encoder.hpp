@@ -20,11 +20,36 @@
 
 namespace cs336 {
 
+// Encode a short text: its UTF-8 must take at most MAX_SHORT_TEXT bytes (see utf8_bound). `out` must
+// have room as for `EncodingWorker::encode`. Returns false if the text contains a lone surrogate.
+inline bool encode_short_text(EncodingWorker& worker, const TextView& text,
+                              const SpecialIds& special, void* out, size_t& num_ids) {
+    uint8_t utf8[MAX_SHORT_TEXT + SPACES_AFTER];
+    size_t size = text.length;
+    if (text.kind == TextView::UTF8) {
+        std::memcpy(utf8, text.data, size);
+    } else {
+        const uint8_t* const end = write_utf8(text, utf8);
+        if (!end) return false;
+        size = size_t(end - utf8);
+    }
+    std::memset(utf8 + size, ' ', SPACES_AFTER);
+    num_ids = worker.encode_short(utf8, size, special, out);
+    return true;
+}
+
 // Encode a text of any kind. The worker's output already contains `done` ids; append to them. Fails
 // if the text contains a lone surrogate.
 inline Failure encode_text(EncodingWorker& worker, const TextView& text, const SpecialIds& special,
                            size_t id_size, size_t done, size_t& num_ids) {
     TextSpan utf8;
+    if (utf8_bound(text) <= MAX_SHORT_TEXT) {
+        worker.output.reserve((done + MAX_SHORT_TEXT + OUTPUT_SLACK) * id_size, done * id_size);
+        if (encode_short_text(worker, text, special, worker.output.data() + done * id_size,
+                              num_ids)) {
+            return {};
+        }
+    }
     const Failure failure = as_utf8(text, worker.text, utf8);
     if (failure.kind) return failure;
     worker.output.reserve((done + utf8.size + OUTPUT_SLACK) * id_size, done * id_size);

@@ -74,6 +74,9 @@ class EncodingWorker {
     // `separator`. Throws Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
+    // Like `encode`, for a text of at most MAX_SHORT_TEXT bytes, which SPACES_AFTER spaces follow.
+    virtual size_t encode_short(const uint8_t* text, size_t size, const SpecialIds& special,
+                                void* out) = 0;
     // Write the id of each byte. The required room and the errors are the same as for `encode`.
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
     // Like `encode`, but for a single pre-token.
@@ -148,7 +151,9 @@ class TypedEncoder final : public Encoder {
             Id* out = begin;
             readable_end_ = text + size;
             num_gaps_ = 0;  // an exception in the previous text may have left gaps
-            if (special.tokens.empty()) return encode_ordinary(text, size, out) - begin;
+            if (!special.tokens.may_occur_in(text, size)) {
+                return encode_ordinary(text, size, out) - begin;
+            }
             Occurrences occurrences(special.tokens, text, size);
             size_t start = 0;
             while (start < size) {
@@ -161,6 +166,19 @@ class TypedEncoder final : public Encoder {
                 if (ends && id == separator) ends->push_back(out - begin);
             }
             return out - begin;
+        }
+
+        size_t encode_short(const uint8_t* text, size_t size, const SpecialIds& special,
+                            void* output) override {
+            if (special.tokens.may_occur_in(text, size)) {
+                return encode(text, size, special, output, NO_ID, nullptr);
+            }
+            readable_end_ = text + size + WORD_PADDING;
+            num_gaps_ = 0;
+            uint32_t ends[BATCH_CAPACITY];
+            const size_t num_words = scanner_.fill_short(text, size, ends);
+            Id* const begin = static_cast<Id*>(output);
+            return fill_gaps(encode_batch<false>(text, ends, num_words, begin)) - begin;
         }
 
         void encode_bytes(const uint8_t* bytes, size_t size, void* output) override {

@@ -22,6 +22,10 @@
 
 namespace cs336 {
 
+// Short texts can be scanned at once; see `Scanner::fill_short`. Their pre-tokens fit into a batch.
+constexpr size_t MAX_SHORT_TEXT = 768;
+constexpr size_t SPACES_AFTER = 2 * WINDOW;
+
 // A split pattern, ready to scan. It can be copied and shared.
 class Scanner {
   public:
@@ -72,6 +76,18 @@ class Scanner {
         return count;
     }
 
+    // Write the ends of all pre-tokens of a text of at most MAX_SHORT_TEXT bytes, which
+    // SPACES_AFTER spaces must follow in memory. Returns their number.
+    size_t fill_short(const uint8_t* text, size_t size, uint32_t* ends) const {
+        size_t count = scan_windows_ ? fill_before_spaces(text, size, ends) : 0;
+        size_t start = count ? ends[count - 1] : 0;
+        if (start < size) {
+            ScanState state(num_states());
+            program_->find_ends(text, size, 0, start, size, ends, BATCH_CAPACITY, count, state);
+        }
+        return count;
+    }
+
     // The end of the pre-token that starts at `i` < `size`.
     size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
         return program_->next(text, size, i, state);
@@ -85,29 +101,41 @@ class Scanner {
     }
 
   private:
-    // Scan the last bytes of a text, less than a window, in a copy with spaces after it. This is
-    // possible if a space after the text would be a safe cut. Whitespace at the end of the text is
-    // left to the program.
+    // Find the pre-tokens of the last bytes of a text, less than a window, in a copy with spaces
+    // after it. Whitespace at the end of the text is left to the program.
     void fill_last(const uint8_t* text, size_t size, size_t origin, size_t& position,
                    uint32_t* ends, size_t& count) const {
         const size_t rest = size - position;
         if (rest < LEAST_IN_WINDOW || rest >= WINDOW || count + 3 * WINDOW > BATCH_CAPACITY) return;
-        uint8_t copy[3 * WINDOW];
+        uint8_t copy[WINDOW + SPACES_AFTER];
         std::memset(copy, ' ', sizeof(copy));
         std::memcpy(copy, text + position, rest);
-        size_t cut = rest;
-        while (cut && (copy[cut - 1] == '\n' || copy[cut - 1] == ' ')) --cut;
-        if (cut < LEAST_IN_WINDOW || !program_->is_safe_cut(copy, cut)) return;
-        ScanState state(num_states());
         uint32_t* const first = ends + count;
-        size_t start = 0, number = 0;
-        scan_windows_(*program_, copy, sizeof(copy), cut - 1 + WINDOW, 0, start, first, number,
-                      state);
-        while (number && first[number - 1] > cut) --number;
-        if (!number || first[number - 1] != cut) first[number++] = uint32_t(cut);
-        for (size_t i = 0; i < number; ++i) first[i] += uint32_t(position - origin);
+        const size_t number = fill_before_spaces(copy, rest, first);
+        if (!number) return;
+        const uint32_t moved = uint32_t(position - origin);
+        position += first[number - 1];
+        for (size_t i = 0; i < number; ++i) first[i] += moved;
         count += number;
-        position += cut;
+    }
+
+    // Like `fill_short`, but may stop before whitespace at the end of the text. Returns 0 if windows
+    // cannot scan the text.
+    size_t fill_before_spaces(const uint8_t* text, size_t size, uint32_t* ends) const {
+        size_t cut = size;
+        while (cut && (text[cut - 1] == '\n' || text[cut - 1] == ' ')) --cut;
+        // A space after the text changes no pre-token before it if it is a safe cut.
+        if (cut < LEAST_IN_WINDOW || !program_->starts_again() ||
+            !program_->is_safe_cut(text, cut)) {
+            return 0;
+        }
+        ScanState state(num_states());
+        size_t start = 0, count = 0;
+        scan_windows_(*program_, text, size + SPACES_AFTER, cut - 1 + WINDOW, 0, start, ends, count,
+                      state);
+        while (count && ends[count - 1] > cut) --count;
+        if (!count || ends[count - 1] != cut) ends[count++] = uint32_t(cut);
+        return count;
     }
 
     // Shorter texts are not worth a window.

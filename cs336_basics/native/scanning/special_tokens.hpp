@@ -43,6 +43,16 @@ class SpecialTokens {
     // Whether a token contains U+FFFD, and so could match replaced invalid bytes.
     bool has_replacement() const { return has_replacement_; }
 
+    // Whether a text may contain a token: it is long enough and contains a token's first byte.
+    bool may_occur_in(const uint8_t* text, size_t size) const {
+        if (empty() || size < tokens_.back().size()) return false;
+        if (first_bytes_.size() > MAX_SEARCHED) return true;
+        for (const char first : first_bytes_) {
+            if (std::memchr(text, first, size)) return true;
+        }
+        return false;
+    }
+
     // The first occurrence of token `i` at or after `from`; `size` if there is none.
     size_t find_one(size_t i, const uint8_t* text, size_t size, size_t from) const {
         const std::string& token = tokens_[i];
@@ -120,6 +130,7 @@ class SpecialTokens {
   private:
     static constexpr size_t NONE = SIZE_MAX;
     static constexpr int MOST_FREQUENT = 3;
+    static constexpr size_t MAX_SEARCHED = 3;
 
     // Sorted tokens. Each additional byte of a text narrows the range of tokens that start with the
     // same bytes, so searching for many tokens takes hardly any longer than searching for one.

@@ -123,6 +123,7 @@ class SequenceReader {
           moves_(tables.moves, tables.moves + (move_ends_.empty() ? 0 : move_ends_.back())) {}
 
     bool exists() const { return !accepts_.empty(); }
+    bool starts_again() const { return starts_again_; }
 
     // Find the end of the pre-token that starts at `i`, and more ends. `column_at(offset, length)`
     // returns the column and the length of a character; the column of a line feed at the end of
@@ -223,6 +224,9 @@ class SplitProgram {
     size_t num_states() const { return num_states_; }
     const BoundaryRules& rules() const { return rules_; }
     const char* name() const { return name_; }  // null if the pattern has no name
+
+    // Whether the pre-tokens after the start of one depend only on the text after it.
+    bool starts_again() const { return !reader_.exists() || reader_.starts_again(); }
 
     // The column of the multi-byte character that starts at `p`.
     CS336_INLINE uint32_t wide_column(const uint8_t* p) const {

@@ -16,16 +16,6 @@ from libcpp.memory cimport unique_ptr
 
 from cs336_basics._support.errors import InputError
 
-cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
-    cdef cppclass CppDecoder "cs336::Decoder":
-        CppDecoder(const uint8_t*, const int64_t*, size_t) except +
-
-    cdef cppclass Decoding:
-        Decoding(const CppDecoder&, size_t count) except +
-        cbool append[Id](const Id* ids, size_t count, uint32_t* copies) except +
-        const char* data()
-        size_t size()
-
 cdef extern from *:
     """
     // Return the value of a Python int, or UINT32_MAX if the object is not an int that fits 32
@@ -57,6 +47,8 @@ ctypedef fused id_t:
 
 cdef enum:
     STEP = 2048  # ids to decode at a time, few enough for the L1 cache
+    MAX_SHORT_LIST = 64  # ids that are decoded without allocating memory
+    MAX_SHORT_BYTES = 1024
 
 
 cdef class Decoder:
@@ -70,9 +62,6 @@ cdef class Decoder:
     Raises:
         InputError: If the tokens take 4 GiB or more.
     """
-
-    cdef unique_ptr[CppDecoder] decoder
-    cdef size_t num_ids
 
     def __init__(self, const uint8_t[::1] token_data not None,
                  const int64_t[::1] token_offsets not None):
@@ -98,18 +87,35 @@ cdef class Decoder:
         if ids.ndim != 1 or not ids.flags.c_contiguous or not ids.dtype.isnative:
             return None
         if len(ids) == 0:
-            return self.decode_array(<const uint32_t*>NULL, 0, as_text)
+            return decode_array(self, <const uint32_t*>NULL, 0, as_text)
         if ids.dtype == np.uint16:
             narrow = ids
-            return self.decode_array(&narrow[0], narrow.shape[0], as_text)
+            return decode_array(self, &narrow[0], narrow.shape[0], as_text)
         if ids.dtype != np.uint32:
             if ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= self.num_ids:
                 return None
             ids = ids.astype(np.uint32)
         wide = ids
-        return self.decode_array(&wide[0], wide.shape[0], as_text)
+        return decode_array(self, &wide[0], wide.shape[0], as_text)
 
-    cdef decode_list(self, list ids, bint as_text):
+    cdef object decode_short(self, list ids, bint as_text):
+        """Like `decode`, for a short list; return None for other lists, too."""
+        cdef uint32_t some[MAX_SHORT_LIST]
+        cdef uint8_t text[MAX_SHORT_BYTES + 16]
+        cdef size_t count = PyList_GET_SIZE(ids), size, i
+        if count > MAX_SHORT_LIST:
+            return None
+        for i in range(count):
+            some[i] = small_int(PyList_GET_ITEM(ids, i))
+        size = self.decoder.get().copy_ids(<const uint32_t*>some, count, some)
+        if size > MAX_SHORT_BYTES:  # also if an id has no token
+            return None
+        self.decoder.get().write(some, count, text)
+        if as_text:
+            return PyUnicode_DecodeUTF8(<const char*>text, size, "replace")
+        return PyBytes_FromStringAndSize(<const char*>text, size)
+
+    cdef object decode_list(self, list ids, bint as_text):
         cdef uint32_t some[STEP]
         cdef size_t count = PyList_GET_SIZE(ids), done, step, i
         cdef unique_ptr[Decoding] job
@@ -123,17 +129,18 @@ cdef class Decoder:
                 return None
         return bytes_or_text(job.get(), as_text)
 
-    cdef decode_array(self, const id_t* ids, size_t count, bint as_text):
-        cdef uint32_t some[STEP]
-        cdef size_t done = 0
-        cdef unique_ptr[Decoding] job
-        cdef cbool known = True
-        job.reset(new Decoding(self.decoder.get()[0], count))
-        with nogil:
-            while known and done < count:
-                known = job.get().append(ids + done, min(count - done, <size_t>STEP), some)
-                done += STEP
-        return bytes_or_text(job.get(), as_text) if known else None
+
+cdef object decode_array(Decoder self, const id_t* ids, size_t count, bint as_text):
+    cdef uint32_t some[STEP]
+    cdef size_t done = 0
+    cdef unique_ptr[Decoding] job
+    cdef cbool known = True
+    job.reset(new Decoding(self.decoder.get()[0], count))
+    with nogil:
+        while known and done < count:
+            known = job.get().append(ids + done, min(count - done, <size_t>STEP), some)
+            done += STEP
+    return bytes_or_text(job.get(), as_text) if known else None
 
 
 cdef bytes_or_text(const Decoding* decoded, bint as_text):

@@ -21,7 +21,9 @@ cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
 
 cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
     uint32_t NO_ID
-    size_t OUTPUT_SLACK
+    enum:
+        OUTPUT_SLACK "cs336::OUTPUT_SLACK"
+        MAX_SHORT_TEXT "cs336::MAX_SHORT_TEXT"
 
     cdef cppclass Replaced:
         uint64_t sequences, bytes, first
@@ -58,6 +60,9 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
 
     Failure encode_text(EncodingWorker&, const TextView&, const SpecialIds&, size_t, size_t,
                         size_t&) except +
+
+    cbool encode_short_text(EncodingWorker&, const TextView&, const SpecialIds&, void*,
+                            size_t&) except +
 
     cdef cppclass BatchEncoder:
         BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextView]&,

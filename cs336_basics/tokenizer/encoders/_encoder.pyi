@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics.tokenizer._usual_calls import UsualCalls
+from cs336_basics.tokenizer.encoders._decoder import Decoder
+
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
 
 class SpecialSet:
@@ -40,6 +43,10 @@ class Encoder:
     def encode_documents(
         self, texts: list[Any], special: SpecialSet, num_workers: int
     ) -> tuple[_Ids, npt.NDArray[np.int64]]: ...
+
+class CompiledCalls(UsualCalls):
+    decoder: Decoder | None
+    def __init__(self, encoder: Encoder, special: SpecialSet | None) -> None: ...
 
 class FileEncoding:
     def __init__(

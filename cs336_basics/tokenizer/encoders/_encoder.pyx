@@ -33,6 +33,10 @@ from cs336_basics.splitting.scanners cimport (
     Scanner, SimdLevel, make_scanner, simd_level_of,
 )
 
+from cs336_basics.tokenizer._usual_calls cimport UsualCalls
+from cs336_basics.tokenizer.encoders._decoder cimport Decoder
+from cs336_basics.tokenizer.encoders.arrays cimport array_of
+
 from cs336_basics.tokenizer.encoders.text_views cimport (
     UTF8, TextSpan, TextView, as_utf8, utf8_bound, view_text, view_texts,
 )
@@ -64,6 +68,10 @@ cdef size_t MAX_DIRECT = 1 << 30
 # space costs almost nothing, while an array that is too small must be copied to a larger one.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25
+
+# Ids of texts of up to this many bytes are written to a worker's memory first, so that the array has
+# their size from the start.
+cdef size_t MAX_COPIED = 1 << 16
 
 # Maximum number of bytes or ids to process between two checks for Ctrl-C. Processing them takes a
 # few hundredths of a second, or up to 0.7 seconds for a single long word.
@@ -125,6 +133,7 @@ cdef class Encoder:
     cdef Scanner scanner
     cdef bint narrow
     cdef size_t id_size, vocab_size
+    cdef int type_number   # of `dtype`
     cdef readonly object dtype
 
     def __init__(self, byte_ids, const uint32_t[:, ::1] merges, list tokens, size_t vocab_size,
@@ -147,6 +156,7 @@ cdef class Encoder:
         self.narrow = vocab_size <= 1 << 16
         self.dtype = np.dtype("<u2" if self.narrow else "<u4")
         self.id_size = self.dtype.itemsize
+        self.type_number = self.dtype.num
         if whole_words:
             c_whole_words = whole_words.items()
         self.encoder = make_encoder(
@@ -174,6 +184,12 @@ cdef class Encoder:
             workers.append(worker)
             pointers.push_back(worker.worker.get())
         return workers
+
+    cdef EncodingWorker* at_hand(self) except NULL:
+        """Return a worker for use until another thread or other Python code can run."""
+        if not self.idle:
+            self.release(self.acquire())
+        return (<Worker>PyList_GET_ITEM(self.idle, 0)).worker.get()
 
     cdef object release(self, Worker worker):
         worker.worker.get().trim()
@@ -231,6 +247,24 @@ cdef class Encoder:
             if worker is None:
                 self.release(used)
 
+    cdef list list_of_text(self, text, SpecialSet special):
+        """Like `encode`, and faster for a short text."""
+        cdef uint32_t ids[MAX_SHORT_TEXT + OUTPUT_SLACK]
+        cdef size_t num_ids = 0
+        cdef TextView view = view_text(text)
+        cdef list result
+        if (
+            utf8_bound(view) > MAX_SHORT_TEXT or self.id_objects is None
+            or not encode_short_text(self.at_hand()[0], view, special.special, ids, num_ids)
+        ):
+            return self.encode(text, special)
+        result = PyList_New(num_ids)
+        if self.narrow:
+            set_items(result, <const uint16_t*>ids, 0, num_ids, self.id_objects)
+        else:
+            set_items(result, <const uint32_t*>ids, 0, num_ids, self.id_objects)
+        return result
+
     def encode_words(self, words, Worker worker=None):
         """Return the ids of pre-tokens (an iterable of str) as a list of int.
 
@@ -269,7 +303,7 @@ cdef class Encoder:
         cdef size_t group, i
         if num_workers == 1:
             for text in texts:
-                lists.append(untracked(self.encode(text, special)))
+                lists.append(untracked(self.list_of_text(text, special)))
             return tracked(lists)
         view_texts(texts, views)
         workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
@@ -309,6 +343,8 @@ cdef class Encoder:
             UnicodeEncodeError: See `encode`.
         """
         cdef TextView view = view_text(text), span
+        if utf8_bound(view) <= MAX_COPIED:
+            return self.encode_copied(text, view, special)
         cdef vector[TextView] spans
         cdef size_t span_size = SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE
         cdef bint in_threads = num_workers > 1 and view.length > SPAN_SIZE
@@ -330,6 +366,25 @@ cdef class Encoder:
         cdef vector[TextView] views
         view_texts(texts, views)
         return self.encode_in_threads(texts, views, special, num_workers)
+
+    cdef encode_copied(self, text, TextView view, SpecialSet special):
+        """Return the ids of a text, which are copied from a worker to an array of their size."""
+        cdef Worker worker = self.acquire()
+        cdef EncodingWorker* cpp_worker = worker.worker.get()
+        cdef size_t num_ids = 0
+        cdef Failure failure
+        try:
+            if view.length < MIN_WITHOUT_GIL:
+                failure = encode_text(
+                    cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
+            else:
+                with nogil:
+                    failure = encode_text(
+                        cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
+            check(failure, text)
+            return array_of(cpp_worker.output.data(), num_ids, self.type_number, self.id_size)
+        finally:
+            self.release(worker)
 
     cdef encode_spans(self, text, vector[TextView]& spans, SpecialSet special):
         """Return the ids of a text, which is encoded span by span in this thread."""
@@ -406,6 +461,62 @@ cdef class Encoder:
                 job.reset()
             for worker in workers:
                 self.release(worker)
+
+
+@cython.final
+cdef class CompiledCalls(UsualCalls):
+    """The usual calls of a tokenizer.
+
+    Args:
+        encoder: Encoder of the tokenizer.
+        special: SpecialSet of all added tokens, or None to decline texts.
+
+    Attributes:
+        decoder: Decoder of the tokenizer, or None to decline ids.
+    """
+
+    cdef Encoder encoder
+    cdef SpecialSet special
+    cdef public Decoder decoder
+
+    def __init__(self, Encoder encoder not None, SpecialSet special):
+        self.encoder = encoder
+        self.special = special
+
+    cdef list encode(self, str text):
+        if self.special is None:
+            return None
+        try:
+            return self.encoder.list_of_text(text, self.special)
+        except UnicodeEncodeError:
+            return None
+
+    cdef object encode_array(self, str text):
+        cdef uint32_t ids[MAX_SHORT_TEXT + OUTPUT_SLACK]
+        cdef size_t num_ids = 0
+        cdef TextView view
+        if self.special is None:
+            return None
+        view = view_text(text)
+        if utf8_bound(view) > MAX_SHORT_TEXT:
+            try:
+                return self.encoder.encode_array(text, self.special, 1)
+            except UnicodeEncodeError:
+                return None
+        if not encode_short_text(
+            self.encoder.at_hand()[0], view, self.special.special, ids, num_ids
+        ):
+            return None
+        return array_of(ids, num_ids, self.encoder.type_number, self.encoder.id_size)
+
+    cdef object decode(self, object ids, bint as_text):
+        if self.decoder is None:
+            return None
+        if type(ids) is list:
+            text = self.decoder.decode_short(<list>ids, as_text)
+            if text is not None:
+                return text
+        return self.decoder.decode(ids, as_text)
 
 
 @cython.final
@@ -551,24 +662,32 @@ cdef size_t num_threads(int num_workers, size_t num_items) noexcept:
 cdef list list_of(const id_t* ids, size_t count, list objects):
     """Return ids as a list of int; `objects` contains the int object of each id, or is None."""
     cdef list result = PyList_New(count)
-    cdef PyObject* item
-    cdef size_t i
-    # Signal handlers and, since Python 3.12, the garbage collector can run between two items. They
+    cdef size_t start, stop, i
+    # Signal handlers and, since Python 3.12, the garbage collector can run between two parts. They
     # must not find the incomplete list through gc.get_objects.
     PyObject_GC_UnTrack(<void*>result)
-    for i in range(count):
-        if i % MAX_UNINTERRUPTED == 0:
-            PyErr_CheckSignals()
+    for start in range(0, count, MAX_UNINTERRUPTED):
+        PyErr_CheckSignals()
+        stop = min(count, start + MAX_UNINTERRUPTED)
         if objects is None:
-            new = <object>ids[i]
-            Py_INCREF(new)
-            PyList_SET_ITEM(result, i, new)
+            for i in range(start, stop):
+                new = <object>ids[i]
+                Py_INCREF(new)
+                PyList_SET_ITEM(result, i, new)
         else:
-            item = PyList_GET_ITEM(objects, ids[i])
-            Py_INCREF(<object>item)
-            PyList_SET_ITEM(result, i, <object>item)
+            set_items(result, ids, start, stop, objects)
     PyObject_GC_Track(<void*>result)
     return result
+
+
+cdef inline void set_items(list result, const id_t* ids, size_t start, size_t stop, list objects):
+    """Set some items of a new list. No other code runs meanwhile."""
+    cdef PyObject* item
+    cdef size_t i
+    for i in range(start, stop):
+        item = PyList_GET_ITEM(objects, ids[i])
+        Py_INCREF(<object>item)
+        PyList_SET_ITEM(result, i, <object>item)
 
 
 # The lists of a batch are hidden from the garbage collector until all of them are built. Otherwise,

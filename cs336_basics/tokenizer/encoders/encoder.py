@@ -34,6 +34,7 @@ from cs336_basics.tokenizer.special_tokens import SpecialSets
 
 if TYPE_CHECKING:
     from cs336_basics.text.cuts import Cuts
+    from cs336_basics.tokenizer._usual_calls import UsualCalls
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
 
 
@@ -97,6 +98,11 @@ class Encoder(ABC):
     def releases_gil(self) -> bool:
         """Whether several threads can encode at the same time."""
         return self.file_encoder is not None
+
+    @property
+    def usual_calls(self) -> UsualCalls | None:
+        """The compiled calls that this encoder has; see `_usual_calls.pyx`."""
+        return None
 
     def extended(self, definition: TokenizerDefinition) -> Encoder | None:
         """Return an encoder that shares everything but the definition, or None if it cannot.

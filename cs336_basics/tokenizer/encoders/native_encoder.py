@@ -43,14 +43,25 @@ class NativeWordEncoder(Encoder):
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        return compile_decoder(self.definition)
+        self.usual_calls.decoder = decoder = compile_decoder(self.definition)
+        return decoder
+
+    @functools.cached_property
+    def usual_calls(self) -> _encoder.CompiledCalls:
+        """See `Encoder`. Ids are declined until the decoder is compiled."""
+        return _encoder.CompiledCalls(self._compiled, self._usual_special)
+
+    @property
+    def _usual_special(self) -> _encoder.SpecialSet | None:
+        return None
 
     def extended(self, definition: TokenizerDefinition) -> Encoder | None:
         """See `Encoder`."""
         if definition.size > MAX_VOCAB_SIZE or not self._compiled.grow(definition.size):
             return None
         encoder = super().extended(definition)
-        vars(encoder).pop("_decoder", None)  # of the old definition
+        for of_old_definition in ("_decoder", "usual_calls"):
+            vars(encoder).pop(of_old_definition, None)
         return encoder
 
     def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
@@ -90,6 +101,10 @@ class NativeEncoder(NativeWordEncoder):
     def _set_definition(self, definition: TokenizerDefinition) -> None:
         super()._set_definition(definition)
         self._special_sets = _SpecialSets(definition)
+
+    @property
+    def _usual_special(self) -> _encoder.SpecialSet:
+        return self._special_sets[self.all_added]
 
     @property
     def file_encoder(self) -> NativeEncoder:

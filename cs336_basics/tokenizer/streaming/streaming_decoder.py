@@ -36,8 +36,10 @@ class StreamingDecoder:
         self._tokenizer = tokenizer
         self._errors = errors
         self._skip_special_tokens = skip_special_tokens
-        self._num_bytes = 0  # of all ids pushed so far
+        self._num_bytes = 0  # of all ids pushed so far; counted for `errors="strict"`
+        self._is_usual = errors is None and not skip_special_tokens  # the calls that are compiled
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
+        self._is_waiting = False  # whether `_decoder` holds part of a character
 
     def push(self, token_id: SupportsIndex) -> str:
         """Add an id and return the characters that it completes: often a word, sometimes nothing.
@@ -45,6 +47,10 @@ class StreamingDecoder:
         Raises:
             TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.
         """
+        if self._is_usual and not self._is_waiting:  # most tokens consist of ASCII characters
+            text = self._tokenizer.decode([token_id])
+            if text.isascii():
+                return text
         data = self._tokenizer.decode_bytes(
             [token_id], self._errors, skip_special_tokens=self._skip_special_tokens
         )
@@ -52,6 +58,7 @@ class StreamingDecoder:
             text = self._decoder.decode(data)
         except UnicodeDecodeError as error:
             raise self._explained(error) from None
+        self._is_waiting = self._decoder.getstate()[0] != b""
         self._num_bytes += len(data)
         return text
 
@@ -69,6 +76,7 @@ class StreamingDecoder:
             raise self._explained(error) from None
         finally:
             self._decoder.reset()
+            self._is_waiting = False
             self._num_bytes = 0
 
     def _explained(self, error: UnicodeDecodeError) -> ValueError:

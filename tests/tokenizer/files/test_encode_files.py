@@ -272,8 +272,8 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
     ("name", "content", "fields"),
     [
         ("a.txt.gz", gzip.compress(TEXT)[:-20], (None, "a.txt.gz")),
-        ("a.jsonl", b'{"text": "a"}\n{"text": \n', (None, "a.jsonl", 14)),
-        ("a.jsonl", b'{"text": "a"}\n{"txt": ""}', (None, 14, "'text'")),
+        ("a.jsonl", b'{"text": "a"}\n{"text": \n', (None, "a.jsonl, line 2")),
+        ("a.jsonl", b'{"text": "a"}\n{"txt": ""}', (None, "line 2", "'text'")),
         ("a.jsonl.gz", b"no gzip", (None, "a.jsonl.gz")),
         ("a.parquet", b"no parquet", (None, "a.parquet")),
     ],
@@ -365,7 +365,7 @@ def test_strict_reports_the_offset_of_an_invalid_byte_in_every_kind_of_file(
     for name, where, at in (
         ("a.txt.gz", "", offset),
         ("d.txt", "", offset),
-        ("b.jsonl", ", the line at byte 14", 10),
+        ("b.jsonl", ", line 2", 10),
         ("c.parquet", ", row 1 of row group 0", offset),
     ):
         with rejects(None, "0xff", f"offset {at}", place=name + where):

@@ -90,7 +90,6 @@ class Option(NamedTuple):
     common: bool = False
     resumable: bool = False
     changes_rounding: bool = False
-    formerly: tuple[str, str] | None = None
     variants: Mapping[str, Any] = types.MappingProxyType({})
 
     @property
@@ -109,9 +108,8 @@ def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
             that the field sets, if it has another name; `rare`, to show the field only on the
             complete help page; `positional`, for a value without an option name before it; the
             limits of a number, as in `Limits`; and for the configuration of a run, `common`, to
-            show the field on the short help page; `resumable`, to let a resumed run change it;
-            `changes_rounding`, if it then equals an uninterrupted run only up to rounding; and
-            `formerly`, its former name and how its value follows from the former value.
+            show the field on the short help page; `resumable`, to let a resumed run change it; and
+            `changes_rounding`, if it then equals an uninterrupted run only up to rounding.
     """
     limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
     return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})
@@ -173,13 +171,6 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
                     argument=name,
                     remedy=("remove it, or choose another ", Argument(f"{section}.kind")),
                 )
-            if (renamed := new_name(name, known)) is not None:
-                new, value = renamed
-                raise InputError(
-                    ("has been replaced by ", Argument(new)),
-                    argument=name,
-                    remedy=("set ", Argument(new), f" to {value}"),
-                )
             raise InputError(f"is not an option{nearest(name, known)}", argument=name[:100])
         section, _, key = name.rpartition(".")
         sections.setdefault(section, {})[key] = _checked(name, value, known[name])
@@ -193,14 +184,6 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
         for name, inner in sections.items()
     }
     return kind(**own, **nested)
-
-
-def new_name(name: str, known: Mapping[str, Option]) -> tuple[str, str] | None:
-    """Return the present name of a former option, and the value to set, or None."""
-    for new, field in known.items():
-        if field.formerly is not None and field.formerly[0] == name:
-            return new, field.formerly[1]
-    return None
 
 
 def _section(name: str, kind: type[T], values: Mapping[str, Any]) -> T:

@@ -28,7 +28,6 @@ from cs336_basics._support.validation import (
     build,
     fields_of,
     kinds_of,
-    new_name,
     one_of,
     option,
 )
@@ -242,12 +241,6 @@ class Command:
                     f"unexpected argument {rest[0]!r}; put quotes around a value with spaces"
                 )
             name = word.partition("=")[0]
-            renamed = new_name(name.removeprefix("--").replace("-", "_"), self.fields())
-            if renamed is not None:
-                raise self.usage_error(
-                    f"{name} has been replaced by {self.shown(renamed[0])}",
-                    remedy=f"set it to {renamed[1]}",
-                )
             raise self.usage_error(
                 f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
             )

@@ -15,6 +15,7 @@ from cs336_basics._support.arguments import MAX_INT64, MOST_THREADS
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Amount, Checked, Count, option, variant
+from cs336_basics._support.warnings import warn
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
 from cs336_basics.model.config import Positive
@@ -186,7 +187,9 @@ class TrainConfig(Checked):
         "windows of context_length validation tokens in each evaluation, spread evenly over the "
         "data; 0: all; the last evaluation of a run always uses all",
         640,
-        formerly=("eval_batches", "the number of batches times batch_size"),
+    )
+    eval_batches: int | None = option(
+        "former way to set eval_windows, to this number times batch_size", None, ge=0
     )
     stop_after_worse: Amount = option(
         "end the run after this number of evaluations in a row without a new lowest validation "
@@ -218,6 +221,11 @@ class TrainConfig(Checked):
     def __post_init__(self) -> None:
         """Check each value, then the constraints between values."""
         super().__post_init__()
+        if self.eval_batches is not None:
+            windows = self.eval_batches * self.batch_size
+            warn(f"eval_batches is now eval_windows, which is set to {windows:,}")
+            object.__setattr__(self, "eval_windows", windows)
+            object.__setattr__(self, "eval_batches", None)
         if self.init_from is not None:
             object.__setattr__(self, "init_from", os.path.expanduser(self.init_from))
         elif self.origin != OriginConfig():

@@ -30,7 +30,7 @@ class Options(Checked):
     from_: str | None = option("a word", None)
     rate: float = option("100 % of it", 0.5, gt=0, argument="minimum", rare=True)
     point: tuple[float, float] = option("two numbers", (0.0, 1.0))
-    num_rows: int = option("rows", 1, formerly=("height", "its value in rows"))
+    num_rows: int = option("rows", 1)
     dry_run: bool = option("do nothing", False)
 
 
@@ -69,7 +69,6 @@ def test_run_returns_the_exit_status():
         ("a --size", r"--size expected one argument; see"),
         ("a --siz 3", "unknown option '--siz'; did you mean '--size'"),
         ("a --size=3 --form=x", "unknown option '--form'; did you mean '--from'"),
-        ("a --size 3 --height=2", "--height has been replaced by --num-rows; set it to its value"),
         ("a --size 3 -x", "unknown option '-x'"),
         ("a --size 3 --kind ric", "--kind .*'ric'"),
         ("a --size 3 --trainer hep", "--trainer .*'hep'"),

@@ -113,3 +113,9 @@ def test_values_are_converted_to_types_that_yaml_can_store():
     assert config.data.train_path == ("a.txt", "b.txt")
     assert (DataConfig(train_path=["a"]).train_path, config.data.data_dir) == ("a", "c")
     assert type(config.schedule.max_learning_rate) is float
+
+
+def test_eval_batches_is_a_multiple_of_the_batch_size():
+    with pytest.warns(UserWarning, match="eval_windows, which is set to 20"):
+        config = TrainConfig(eval_batches=5, batch_size=4)
+    assert config == TrainConfig(eval_windows=20, batch_size=4)

@@ -92,11 +92,6 @@ def test_null_is_none_only_for_optional_values(load):
         ("model: {d_model: {a: 1}}", "model.d_model .*{'a': '1'}"),
         ("a b: 5", "line 1, column 6: .*a b"),
         ("max_step: 5", "max_step.* did you mean .?max_steps"),
-        (
-            "seed: 1\neval_batches: 20",
-            "line 2, column 15: eval_batches has been replaced by eval_windows; "
-            "set eval_windows to the number of batches times batch_size",
-        ),
         ("max_steps: 1\nmax_steps: 2", "line 2, column 12: 'max_steps'"),
         ("max_steps: 1\nmax-steps: 2", "line 2, column 12: 'max_steps'"),
         ("model: {d_ff: 1, d_ff: 2}", "'model.d_ff'"),

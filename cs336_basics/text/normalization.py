@@ -98,8 +98,42 @@ def is_normal_character(character: str, normalizer: str | None) -> bool:
     return ord(character) not in abnormal_codes(normalizer)
 
 
+_MANY_MARKS = 256
+"""Number of marks in a row that `unicodedata`, which takes quadratic time, sorts fast enough."""
+
+
 def _normalize(normalizer: str, text: str) -> str:
+    if len(text) > _MANY_MARKS:
+        text = _with_sorted_marks(text, normalizer)
     return unicodedata.normalize(normalizer, text)  # type: ignore[arg-type]
+
+
+def _with_sorted_marks(text: str, normalizer: str) -> str:
+    """Return an equivalent text whose long runs of marks are decomposed and in canonical order."""
+    parts: list[str] = []
+    done = 0
+    # Of a run of _MANY_MARKS marks, one is at a multiple of this number.
+    for i in range(0, len(text), _MANY_MARKS):
+        if i < done or not _is_mark(text[i], normalizer):
+            continue
+        first, end = i, i + 1
+        while first > done and _is_mark(text[first - 1], normalizer):
+            first -= 1
+        while end < len(text) and _is_mark(text[end], normalizer):
+            end += 1
+        if end - first >= _MANY_MARKS:
+            form = _decomposed_form(normalizer)
+            marks = "".join(_normalize(form, character) for character in text[first:end])
+            parts += text[done:first], *sorted(marks, key=unicodedata.combining)
+            done = end
+    return "".join(parts) + text[done:] if parts else text
+
+
+def _is_mark(character: str, normalizer: str) -> bool:
+    """Return whether the decomposition of a character starts with a mark, which may move."""
+    if character.isascii():
+        return False
+    return unicodedata.combining(_normalize(_decomposed_form(normalizer), character)[0]) != 0
 
 
 def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, list[int] | None]:
@@ -220,7 +254,7 @@ def _runs(text: str, normalizer: str) -> Iterator[tuple[int, str]]:
 def _may_interact(character: str, normalizer: str) -> bool:
     """Return whether a character may combine with, or move before, the character before it."""
     first = _normalize(_decomposed_form(normalizer), character)[0]
-    return unicodedata.combining(first) != 0 or ord(first) in _seconds()
+    return _is_mark(character, normalizer) or ord(first) in _seconds()
 
 
 @functools.cache

@@ -138,6 +138,27 @@ def test_many_marks_take_linear_time_in_the_check():
     assert time.process_time() - start < 1  # 0.01 s
 
 
+def test_many_marks_that_change_places_take_linear_time():
+    text = "a" + "\u0301\u0323" * 50_000
+    start = time.process_time()
+    found = normalized(text, "NFC")
+    assert normalized(text.encode(), "NFC") == found.encode()
+    assert time.process_time() - start < 4  # 0.2 s; unicodedata takes 14 s
+    assert found == "ạ" + "\u0323" * 49_999 + "\u0301" * 50_000
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_long_runs_of_marks_equal_unicodedata(normalizer):
+    chooser = random.Random(4)
+    marks = "\u0301\u0323\u05b0\u0327\u0345\u0f73\u0344\uff9e"
+    for text in ("", "é", "xé\u1100"):
+        for length in (254, 255, 256, 257, 700):
+            for more in ("", "a", "가\u11a8", "\u0301" * 3 + "b"):
+                run = "".join(chooser.choices(marks[: 4 + length % 5], k=length))
+                given = text + run + more + run[:300]
+                assert normalized(given, normalizer) == unicodedata.normalize(normalizer, given)
+
+
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_without_extensions_the_check_is_the_same(normalizer, monkeypatch):
     monkeypatch.setattr(normalization, "NormalCharacters", None)

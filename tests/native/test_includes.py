@@ -16,7 +16,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "unicode": {"base"},
     "scanning": {"base", "unicode"},
     "counting": {"base", "unicode", "scanning"},
-    "word_merging": {"base"},
+    "word_merging": {"base", "unicode"},
     "merging": {"base", "word_merging"},
     "encoding": {"base", "unicode", "scanning", "word_merging"},
 }

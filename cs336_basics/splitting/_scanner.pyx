@@ -32,7 +32,7 @@ cdef extern from "scanning/special_tokens.hpp" namespace "cs336" nogil:
 
     cdef cppclass SpecialTokens:
         SpecialTokens() except +
-        SpecialTokens(vector[string] tokens) except +
+        SpecialTokens(vector[string] tokens, SimdLevel simd_level) except +
 
     cdef cppclass Occurrences:
         Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
@@ -120,12 +120,17 @@ cdef class PreTokens:
 
 
 cdef class TokenSearch:
-    """Finds tokens (nonempty bytes) in bytes, as `token_finder.TokenFinder` does."""
+    """Finds tokens (nonempty bytes) in bytes, as `token_finder.TokenFinder` does.
+
+    Args:
+        tokens: The tokens.
+        simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
+    """
 
     cdef SpecialTokens tokens
 
-    def __init__(self, list tokens not None):
-        self.tokens = SpecialTokens(<vector[string]>tokens)
+    def __init__(self, list tokens not None, simd_level=None):
+        self.tokens = SpecialTokens(<vector[string]>tokens, simd_level_of(simd_level))
 
     def occurrences(self, bytes text not None):
         """Return `(start, end)` of each token from left to right, without overlaps."""

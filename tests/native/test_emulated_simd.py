@@ -23,9 +23,11 @@ spec = importlib.util.spec_from_file_location(name, sys.argv[1])
 sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[name])
 from tests.splitting.test_scanner import SIMD_LEVELS, check, random_text
+from tests.splitting.test_token_finder import check_search
 rng = random.Random(3)
 for _ in range(int(sys.argv[2])):
     check(random_text(rng))
+check_search(int(sys.argv[2]) // 20)
 print(*SIMD_LEVELS)
 """
 
@@ -85,7 +87,7 @@ def compiled_for_all_levels(tmp_path_factory, extension):
 
 
 @pytest.mark.parametrize("num_texts", [2000, pytest.param(200_000, marks=pytest.mark.slow)])
-def test_all_levels_split_random_texts_as_regex_does(scanner, num_texts):
+def test_all_levels_split_random_texts_and_find_tokens_as_the_references_do(scanner, num_texts):
     run = run_python(CHECK, scanner, num_texts, cwd=HERE.parents[1])
     assert run.stdout.split() == ["scalar", "neon", "avx2", "avx512"]
 

@@ -10,6 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/compiler.hpp"
+#include "base/simd_level.hpp"
+#include "scanning/simd/prefix_search.hpp"
+#include "scanning/simd/window.hpp"
+
 namespace cs336 {
 
 // An occurrence of a special token in text.
@@ -21,12 +26,15 @@ struct Occurrence {
 // A set of special tokens, indexed in order of decreasing length.
 class SpecialTokens {
   public:
-    explicit SpecialTokens(std::vector<std::string> tokens = {}) : tokens_(std::move(tokens)) {
+    explicit SpecialTokens(std::vector<std::string> tokens = {},
+                           SimdLevel simd_level = best_simd_level())
+        : tokens_(std::move(tokens)), prefixes_(tokens_, simd_level) {
         std::stable_sort(tokens_.begin(), tokens_.end(),
                          [](const auto& a, const auto& b) { return a.size() > b.size(); });
         std::vector<std::string> reversed;
         for (const std::string& token : tokens_) {
             rare_.push_back(rarest_byte(token));
+            have_rare_bytes_ &= frequency(uint8_t(token[rare_.back()])) < MOST_FREQUENT;
             has_replacement_ |= token.find("\xEF\xBF\xBD") != std::string::npos;
             reversed.emplace_back(token.rbegin(), token.rend());
             start_rarely_ &= frequency(uint8_t(token[0])) < MOST_FREQUENT;
@@ -71,16 +79,18 @@ class SpecialTokens {
         return size;
     }
 
-    // The first occurrence of any token at or after `from`. If several tokens start at the same
-    // offset, the result is the longest.
-    Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
-        for (size_t i = from; i < size; ++i) {
-            const size_t token = longest_at(text, size, i);
-            if (token != NONE) return {i, tokens_[token].size(), token};
-        }
-        return {size, 0, 0};
+    // The longest token that starts at `offset` <= `size`; its length is 0 if there is none.
+    Occurrence at(const uint8_t* text, size_t size, size_t offset) const {
+        const size_t token = longest_at(text, size, offset);
+        if (token == NONE) return {size, 0, 0};
+        return {offset, tokens_[token].size(), token};
     }
 
+    // Finds the offsets where any token may start.
+    const PrefixSearch& prefixes() const { return prefixes_; }
+
+    // Whether each token contains a byte that is rare in typical text.
+    bool have_rare_bytes() const { return have_rare_bytes_; }
     // The different first bytes of the tokens.
     const std::string& first_bytes() const { return first_bytes_; }
     // Whether all first bytes are rare in typical text.
@@ -201,8 +211,9 @@ class SpecialTokens {
     }
 
     std::vector<std::string> tokens_;  // longest first
+    PrefixSearch prefixes_;
     std::string first_bytes_;
-    bool start_rarely_ = true;
+    bool have_rare_bytes_ = true, start_rarely_ = true;
     std::vector<size_t> rare_;         // the offset of each token's rarest byte
     SortedTokens forward_, backward_;  // the tokens, and the reversed tokens
     bool has_replacement_ = false;
@@ -213,10 +224,12 @@ class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
         : tokens_(tokens), text_(text), size_(size),
-          by_first_byte_(tokens.first_bytes().size() <= FEW_FIRST_BYTES && tokens.start_rarely()) {
-        // For a few tokens, one memchr per token is fastest. Many tokens often have a few rare
-        // first bytes, such as '<'. Else, one pass over all bytes is fastest.
-        if (tokens.size() <= FEW) {
+          by_token_(tokens.size() <= FEW && tokens.have_rare_bytes()),
+          by_first_byte_(!by_token_ && tokens.first_bytes().size() <= FEW_FIRST_BYTES &&
+                         tokens.start_rarely()) {
+        // For a few tokens with rare bytes, one memchr per token is fastest. Many tokens often have
+        // a few rare first bytes, such as '<'. Else, a search for prefixes is fastest.
+        if (by_token_) {
             for (size_t i = 0; i < tokens.size(); ++i) {
                 next_[i] = tokens.find_one(i, text, size, 0);
             }
@@ -229,7 +242,7 @@ class Occurrences {
 
     // The first occurrence at or after `from`, which must not decrease from call to call.
     Occurrence next(size_t from) {
-        if (tokens_.size() > FEW) return next_of_many(from);
+        if (!by_token_) return by_first_byte_ ? next_by_first_byte(from) : next_by_prefix(from);
         Occurrence first = {size_, 0, 0};
         for (size_t i = 0; i < tokens_.size(); ++i) {
             if (next_[i] < from) next_[i] = tokens_.find_one(i, text_, size_, from);
@@ -242,9 +255,8 @@ class Occurrences {
     static constexpr size_t FEW = 6;
     static constexpr size_t FEW_FIRST_BYTES = 3;
 
-    Occurrence next_of_many(size_t from) {
+    Occurrence next_by_first_byte(size_t from) {
         const std::string& first_bytes = tokens_.first_bytes();
-        if (!by_first_byte_) return tokens_.find_any(text_, size_, from);
         size_t first = size_;
         for (size_t i = 0; i < first_bytes.size(); ++i) {
             if (next_[i] < from) {
@@ -252,14 +264,38 @@ class Occurrences {
             }
             first = std::min(first, next_[i]);
         }
-        return tokens_.find_any(text_, size_, first);
+        return tokens_.at(text_, size_, first);
+    }
+
+    // If the compiler inlined this, dense tokens would take 10 % longer.
+    CS336_NOINLINE Occurrence next_by_prefix(size_t from) {
+        while (from < size_) {
+            if (from >= searched_) {
+                window_ = from;
+                candidates_ = tokens_.prefixes().next(text_, size_, window_);
+                searched_ = window_ + WINDOW;
+            } else if (from > window_) {
+                candidates_ &= ~uint64_t{0} << (from - window_);
+            }
+            // Each candidate is checked once, except the one that is returned.
+            for (; candidates_; candidates_ &= candidates_ - 1) {
+                const Occurrence found =
+                    tokens_.at(text_, size_, window_ + lowest_bit(candidates_));
+                if (found.length) return found;
+            }
+            from = searched_;
+        }
+        return {size_, 0, 0};
     }
 
     const SpecialTokens& tokens_;
     const uint8_t* text_;
     size_t size_;
-    bool by_first_byte_;
-    size_t next_[FEW] = {};
+    bool by_token_, by_first_byte_;
+    size_t next_[FEW] = {};  // the next occurrence of each token, or with each first byte
+    // The last window with candidates, its end, and the candidates that are not checked yet.
+    size_t window_ = 0, searched_ = 0;
+    uint64_t candidates_ = 0;
 };
 
 }  // namespace cs336

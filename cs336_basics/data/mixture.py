@@ -60,7 +60,12 @@ def parse_mixture(words: Iterable[str]) -> tuple[Portion, ...]:
         if path in (other for other, _ in found):
             raise InputError(f"must name each corpus once, got {short_repr(path)} twice")
         found.append((path, float(weight)))
-    total = math.fsum(weight for _, weight in found)
+    try:
+        total = math.fsum(weight for _, weight in found)
+    except OverflowError:
+        raise InputError(
+            "must have weights with a finite sum", remedy="write smaller ones, such as 0.6"
+        ) from None
     names = _distinct([_short_name(path) for path, _ in found])
     portions = tuple(
         Portion(path, weight / total, name)

@@ -56,6 +56,11 @@ def test_a_corpus_in_the_working_directory_has_its_name(tmp_path, monkeypatch):
     assert parse_mixture(["odd[1].txt:1"])[0].name == "odd_1"
 
 
+def test_weights_whose_sum_is_too_large_are_rejected():
+    with rejects(None, "finite sum", "smaller"):
+        parse_mixture(["a:1e308", "b:1e308"])
+
+
 def test_names_are_distinct_as_directories():
     words = ["x/a.txt:1", "y/a.txt:1", "z/A.jsonl:1", "a-2.txt:1"]
     assert [p.name for p in parse_mixture(words)] == ["a", "a-2", "A-3", "a-2-2"]

@@ -172,7 +172,11 @@ def find_model(directory: str | os.PathLike[str], context_length: int | None = N
     ends = content.get("eos_token_id")
     end = next(iter(ends), None) if isinstance(ends, list) else ends
     is_id = type(end) is int and 0 <= end < config.vocab_size
-    return FoundModel(config, _weight_files(directory), end if is_id else None)
+    files = _weight_files(directory)
+    for file in files:  # reading a device or a FIFO would not end
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} does not exist, or is not a regular file")
+    return FoundModel(config, files, end if is_id else None)
 
 
 def _weight_files(directory: Path) -> tuple[Path, ...]:
@@ -210,8 +214,6 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist, or is not a regular file")
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown dtype

@@ -53,7 +53,7 @@ def map_binary_tokens(
         ValueError: If `dtype` is unknown, the file has no ids or another size than its header says,
             its ids evidently have another type, or an id is outside the vocabulary.
     """
-    if dtype not in DTYPES:
+    if dtype not in list(DTYPES):  # the value may be unhashable
         raise InputError(
             f"must be one of {', '.join(DTYPES)}, got {short_repr(dtype)}", argument="dtype"
         )
@@ -69,7 +69,7 @@ def map_binary_tokens(
                 _check_header(path, found, version, count, size)
         kind = np.dtype(DTYPES[dtype])
         count, rest = divmod(size - start, kind.itemsize)
-        if count == 0 or rest:
+        if count < 1 or rest:
             raise InputError(
                 f"must have one or more {dtype} ids of {kind.itemsize} bytes, got {size:,} bytes",
                 place=str(path),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pickle
 
 import pytest
@@ -14,6 +15,7 @@ from cs336_basics._support.errors import InputTypeError, RunError
 from cs336_basics.formats import check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
+from cs336_basics.formats.huggingface.huggingface_models import find_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
 from cs336_basics.formats.model_families import FAMILY_NAMES, family_of
 from tests.errors import rejects
@@ -301,6 +303,18 @@ def test_a_missing_shard_is_named(tmp_path):
     (tmp_path / "b.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"b\.safetensors does not exist"):
         load_model(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
+def test_a_shard_must_be_a_regular_file_before_anything_reads_it(tmp_path):
+    write_shards(tmp_path, random_model(config=SMALL))
+    shard = tmp_path / "b.safetensors"
+    shard.unlink()
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        make(shard)
+        with pytest.raises(FileNotFoundError, match="not a regular file"):
+            find_model(tmp_path)
+        shard.unlink()
 
 
 class Bomb:

@@ -50,7 +50,11 @@ def test_a_header_of_llm_c_gives_the_type(tmp_path, magic, version, dtype):
             map_binary_tokens(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"a", b"abc", header(20240520, 1, 0)])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"a", b"abc", header(20240520, 1, 0), header(20240520, 1, -506)[:12]],
+    ids=["empty", "1 byte", "3 bytes", "no ids", "negative"],
+)
 def test_files_without_whole_ids_are_rejected(tmp_path, data):
     with rejects(None, place="a.bin"):
         map_binary_tokens(write(tmp_path / "a.bin", data))

@@ -272,7 +272,6 @@ def _combined(readers: list[_Reader], work: _Work) -> _Reader:
         key = states, column
         if key in known:
             return known[key]
-        work.add()
         reader = readers[-len(states)]
         found: list[tuple[bool, tuple[int, ...]]] = []
         rest = states[1:]
@@ -282,6 +281,7 @@ def _combined(readers: list[_Reader], work: _Work) -> _Reader:
             elif states[0] == 0 or all(map(_accepts, readers[len(readers) - len(rest) :], rest)):
                 again = moves_from((0,) * len(rest), column)
                 found += [(True, (state, *more)) for _, more in again]
+        work.add(1 + len(found))  # `known` takes memory for each
         known[key] = found
         return found
 

@@ -114,6 +114,10 @@ def test_equal_columns_are_joined_and_the_table_is_small():
 LARGE = {
     "counters": [Split("a{1000}"), Split("a{999}"), Split("a{7}")],
     "products": [Split(f"(?:a{{{n}}})+b", "Contiguous") for n in (7, 11, 13, 17, 19)],
+    "guesses": [
+        Split(rf"\p{{L}}{{1,{n}}}|\s+(?!\S)|\p{{N}}{{1,3}}", "MergedWithNext", n % 2 == 1)
+        for n in range(1, 19)
+    ],
     "subsets": [Split("(?:a|b)*a(?:a|b){8}"), Split("[ab]*b[ab]{7}c")],
 }
 

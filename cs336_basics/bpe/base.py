@@ -83,7 +83,8 @@ class BPE_Trainer:
             are continued. Create the tokenizer with `tokenizer_pattern`.
         superwords_pattern: Split pattern that no superword crosses. Defaults to
             `pattern_of_superwords(pattern)`: lines, with numbers split as by `pattern`. A
-            superword has at most `max_words` words, by default MAX_WORDS.
+            superword has at most `max_words` words, by default MAX_WORDS, also if `continue_from`
+            is continued with the default pattern of superwords as `pattern`.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -166,7 +167,13 @@ class BPE_Trainer:
             self.superwords_from = checked_integer("superwords_from", superwords_from, 1, MAX_INT64)
             if superwords_pattern is None:
                 superwords_pattern = pattern_of_superwords(pattern)
-            resolve_pattern(superwords_pattern)
+            if resolve_pattern(superwords_pattern) == resolve_pattern(pattern):
+                raise InputError(
+                    f"must split text into words, got {short_repr(pattern)}, which is also the "
+                    "pattern of the superwords",
+                    argument="pattern",
+                    remedy="pass the pattern of the words, such as gpt2",
+                )
             self.tokenizer_pattern = superwords_pattern
         elif superwords_pattern is not None:
             raise InputError(
@@ -174,6 +181,8 @@ class BPE_Trainer:
                 argument="superwords_pattern",
                 remedy=("give ", Argument("superwords_from")),
             )
+        elif continue_from is not None and pattern == pattern_of_superwords(pattern):
+            self.limits = self._limits_of_superwords()
         self.timings = dict.fromkeys(PHASES, 0.0)
 
     def train(
@@ -336,12 +345,15 @@ class BPE_Trainer:
             rules = replace(
                 self.rules(start.num_merges(vocab_size, tokens)),
                 start=start,
-                limits=replace(self.limits, max_words=self.limits.max_words or MAX_WORDS),
+                limits=self._limits_of_superwords(),
             )
             splitter = replace(splitter, pattern=self.tokenizer_pattern)
             learned = self._learn(count, splitter, rules, tokens, recorder)
         recorder.finish()
         return learned
+
+    def _limits_of_superwords(self) -> Limits:
+        return replace(self.limits, max_words=self.limits.max_words or MAX_WORDS)
 
     def _learn(
         self,

@@ -303,7 +303,7 @@ def train_bpe(options: Options) -> None:
     sizes = f"{counted(len(vocab), 'token')}, {counted(len(merges), 'merge')}"
     say(f"{sizes}; longest token: {short_repr(longest)}")
     for size in smaller:
-        say(f"written to {folder / str(size)}: the first {size:,} tokens")
+        say(f"written to {folder / str(size)}: the first {min(size, len(vocab)):,} tokens")
     say(f"written to {output}: tokenizer.json, training.json")
     if options.trace:
         say(f"trace written to {options.trace}: {counted(len(merges), 'merge')}")
@@ -379,11 +379,12 @@ def _start(options: Options) -> _Start:
     if options.pattern is not None and (
         resolve_pattern(options.pattern) != resolve_pattern(pattern)
     ):
-        say(
-            f"--pattern {short_repr(options.pattern)} replaces the pattern {short_repr(pattern)} "
-            f"of {options.continue_}: the new tokenizer splits text only with the new pattern, and "
-            "applies old and new merges within its pre-tokens"
-        )
+        if options.superwords_from is None:
+            say(
+                f"--pattern {short_repr(options.pattern)} replaces the pattern "
+                f"{short_repr(pattern)} of {options.continue_}: the new tokenizer splits text only "
+                "with the new pattern, and applies old and new merges within its pre-tokens"
+            )
         pattern = options.pattern
     if options.normalizer is not None and options.normalizer != normalizer:
         before = f"the normalizer {normalizer}" if normalizer else "no normalizer"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, Paths, option
 from cs336_basics.data.mixture import Portion, parse_mixture
 
@@ -113,6 +114,15 @@ class DataConfig(Checked):
                 argument="mix",
                 remedy="give every path a weight",
             )
+        for key in ("pattern", "normalizer"):
+            value = getattr(self, key)
+            if self.tokenizer is not None and value != getattr(DataConfig, key):
+                raise InputError(
+                    f"is for a new tokenizer, but this run uses an existing one, got "
+                    f"{short_repr(value)}",
+                    argument=key,
+                    remedy="remove it",
+                )
         for key in ("valid_path", "field", "column"):
             if getattr(self, key) is not None and self.train_path is None and not self.mix:
                 raise InputError(

@@ -87,11 +87,14 @@ def train_tokenizer(
         raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")
     if not checked_bool("overwrite", overwrite) and (output / TOKENIZER_FILE).exists():
         raise OutputExistsError(f"{output} already contains a tokenizer")
-    if trainer.superwords_from is not None and (counts or save_counts):
+    saved = [portion.path for portion, part in mixture.items() if part is None]
+    if trainer.superwords_from is not None and (counts or save_counts or saved):
         raise InputError(
             f"is {trainer.superwords_from:,}, but superwords cannot be learned from word counts",
             argument="superwords_from",
-            remedy=("leave out ", Argument("counts"), " and ", Argument("save_counts")),
+            remedy=f"pass the text of {saved[0]}"
+            if saved
+            else ("leave out ", Argument("counts"), " and ", Argument("save_counts")),
         )
     if mixture:
         _check_suits_mixture(trainer, corpus, counts)

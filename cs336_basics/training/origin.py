@@ -145,7 +145,7 @@ def find_origin(path: str | os.PathLike[str]) -> Origin:
     if not path.exists():
         raise FileNotFoundError(
             f"{printable_path(path)} does not exist; pass a run, a checkpoint of a run, or a "
-            "directory with a model in Hugging Face's format as init_from"
+            "directory with a model in Hugging Face's format"
         )
     run = RunDirectory(path if path.is_dir() else path.parent.parent)
     if run.config.is_file() and (path.is_dir() or step_of(path) is not None):
@@ -234,7 +234,10 @@ def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
     origin.check(config.origin)
     data = config.data
     if data.tokenizer is None:
-        data = dataclasses.replace(data, tokenizer=str(origin.tokenizer_path))
+        try:
+            data = dataclasses.replace(data, tokenizer=str(origin.tokenizer_path))
+        except InputError as error:
+            raise error.renamed(lambda name: f"data.{name}") from None
     config = dataclasses.replace(config, data=data)
     tokenizer = run_tokenizer(config)
     values: dict[str, Any] = {"attention": config.model.attention}

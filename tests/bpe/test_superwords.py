@@ -146,3 +146,22 @@ def test_superwords_need_the_text_twice():
     with rejects("superwords_from", "270"):
         trainer.train_from_counts({b"a": 2}, 300)
     assert num_words(b" of the") == 2
+
+
+def test_continuing_gives_the_superwords_of_a_single_run():
+    at_once = learn("native", [TEXT], 280, 330)
+    before = learn("native", [TEXT], 280, 300)
+    trainer = TRAINERS["native"](
+        pattern=before.pattern, continue_from=(before.vocab, before.merges)
+    )
+    vocab, merges = trainer.train_from_iterator([TEXT], 330, [])
+    assert (vocab, merges) == (at_once.vocab, at_once.merges)
+    assert max(map(num_words, vocab.values())) == MAX_WORDS
+
+
+def test_superwords_need_a_pattern_of_words():
+    lines = pattern_of_superwords("gpt2")
+    with rejects("pattern", "which is also the pattern of the superwords"):
+        TRAINERS["native"](pattern=lines, superwords_from=280)
+    with rejects("pattern", "gpt2"):
+        TRAINERS["native"](superwords_from=280, superwords_pattern="gpt2")

@@ -119,6 +119,18 @@ def test_superwords_are_learned_and_recorded(tmp_path, capsys):
     counts = ["--save-counts", str(tmp_path / "counts.npz")]
     assert main([*words, "--output", str(tmp_path / "two"), *counts]) == 2
     assert "leave out --counts and --save-counts" in capsys.readouterr().err
+    assert main([*words[:2], "--vocab-size", "280", "--output", str(tmp_path / "w"), *counts]) == 0
+    mixed = ["--mix", f"{text}:1", f"{counts[1]}:1", *words[2:]]
+    assert main([*mixed, "--output", str(tmp_path / "two")]) == 2
+    message = capsys.readouterr().err
+    assert "superwords cannot be learned from word counts; pass the text of" in message
+
+    more = ["--input", str(text), "--vocab-size", "300", "--continue", str(tmp_path / "out")]
+    more += ["--superwords-from", "295"]
+    assert main([*more, "--output", str(tmp_path / "three")]) == 2
+    assert "error: --pattern must split text into words" in capsys.readouterr().err
+    assert main([*more, "--output", str(tmp_path / "three"), "--pattern", "gpt2"]) == 0
+    assert "only with the new pattern" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def test_an_invalid_value_is_rejected_by_name(make, name, value):
     ("make", "values", "fields"),
     [
         (SGDSettings, {"nesterov": True, "momentum": 0}, ("nesterov",)),
+        (DataConfig, {"tokenizer": "t", "normalizer": "NFC"}, ("normalizer", "NFC")),
+        (DataConfig, {"tokenizer": "t", "pattern": "cl100k"}, ("pattern", "cl100k")),
         (TrainConfig, {"products": "onednn", "precision": "bfloat16"}, ("products", "bfloat16")),
     ],
 )

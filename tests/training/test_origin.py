@@ -330,3 +330,11 @@ def test_what_is_not_a_model_is_refused_before_a_run_exists(folder, new_text, tm
     huggingface_directory("Llama-2", tmp_path / "given", 257, tokenizer)
     with rejects(None, "257", tokenizer.vocab_size):
         find_origin(tmp_path / "given")
+
+
+@pytest.mark.parametrize(("key", "value"), [("normalizer", "NFC"), ("pattern", "cl100k")])
+def test_options_for_a_new_tokenizer_are_refused(key, value, folder, new_text):
+    config = config_for(new_text, init_from=folder / "old")
+    data = dataclasses.replace(config.data, **{key: value})
+    with rejects(f"data.{key}", value):
+        start_from(dataclasses.replace(config, data=data))

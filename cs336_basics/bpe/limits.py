@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_WORDS = 4
 """Default number of words in a superword, as in SuperBPE (Liu et al. 2025, arXiv 2503.13423)."""
 
+MAX_SEARCH_SECONDS = 10.0
+"""Maximum time to search one token for `forbid`. Some expressions take exponential time."""
+
 Veto = Callable[[bytes, bytes, int], object]
 """Function of the left token, the right token and the count of a pair. If the result is true, the
 pair is not merged."""
@@ -87,9 +90,22 @@ class Limits:
             (self.max_token_length is not None and len(token) > self.max_token_length)
             or (self.whole_characters and mixes_characters(token))
             or (self.max_words is not None and num_words(token) > self.max_words)
-            or (self._forbidden and self._forbidden.search(token.decode(errors="replace")))
+            or (self._forbidden and self._is_forbidden(token))
             or (self.veto and self.veto(left, right, count))
         )
+
+    def _is_forbidden(self, token: bytes) -> bool:
+        assert self._forbidden is not None
+        text = token.decode(errors="replace")
+        try:
+            return self._forbidden.search(text, timeout=MAX_SEARCH_SECONDS) is not None
+        except TimeoutError:
+            raise InputError(
+                f"{short_repr(self.forbid)} takes more than {MAX_SEARCH_SECONDS:g} s to search the "
+                f"token {short_repr(token)}",
+                argument="forbid",
+                remedy="write it without nested repetitions",
+            ) from None
 
     @cached_property
     def _forbidden(self) -> regex.Pattern[str] | None:

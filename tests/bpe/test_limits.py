@@ -3,7 +3,7 @@
 import pytest
 
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics.bpe import TRAINERS
+from cs336_basics.bpe import TRAINERS, limits
 from cs336_basics.bpe.limits import Limits, mixes_characters, num_words
 from tests.bpe.trainers import every_trainer, train
 from tests.errors import rejects
@@ -27,6 +27,12 @@ def test_tokens_keep_within_the_limits(name):
     assert any(b"12" in token for token in free)
     digits = tokens_of(name, forbid=r"\d\d|\s$")
     assert not any(b"12" in token or token.endswith(b" ") for token in digits)
+
+
+def test_an_expression_that_takes_exponential_time_is_refused(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_SEARCH_SECONDS", 0.05)
+    with rejects("forbid", "(a|aa)+[cd]", "repetitions"):
+        Limits(forbid="(a|aa)+[cd]").refuse(b"a" * 100, b"b", 1)
 
 
 @every_trainer

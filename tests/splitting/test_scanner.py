@@ -121,7 +121,7 @@ def test_any_text_is_split_as_regex_does(text):
         check(text)
 
 
-@pytest.mark.parametrize("count", [2000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [600, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_random_texts_are_split_as_regex_does(count):
     rng = random.Random(count)
     for _ in range(count):

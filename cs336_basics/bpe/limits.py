@@ -58,6 +58,10 @@ class Limits:
             raise InputTypeError(
                 f"must be a regular expression, got {short_repr(self.forbid)}", argument="forbid"
             )
+        if self.forbid == "":
+            raise InputError(
+                "must not be empty, because it would match every token", argument="forbid"
+            )
         self._forbidden  # noqa: B018  # compiles the expression
         if self.veto is not None and not callable(self.veto):
             raise InputTypeError(

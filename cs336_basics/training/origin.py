@@ -26,6 +26,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model.inspection import check_is_finite
 from cs336_basics.model.resizing import transfer_embeddings
 from cs336_basics.tokenizer import Tokenizer, extend, token_origins
 from cs336_basics.training.config import OriginConfig, TrainConfig
@@ -102,6 +103,7 @@ class Origin:
             ValueError, OSError: If the weights cannot be read.
         """
         model = self.load()
+        check_is_finite(model)
         report(f"starting from {printable_path(self.path)}{self._facts()}")
         if tokenizer.hash() != self.tokenizer.hash():
             rows = token_origins(self.tokenizer, tokenizer)

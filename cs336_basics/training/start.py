@@ -78,6 +78,12 @@ def check_start(
     """
     tokenizer = None
     if config.init_from is not None:
+        if config.origin.weights is None and resumed is not None:
+            raise InputError(
+                f"is {short_repr(config.init_from)}, but the run did not start from a model",
+                argument="init_from",
+                remedy="leave it out, or start a new run",
+            )
         if config.origin.weights is None:
             raise InputError(
                 f"must be read by `start_from` first, got {short_repr(config.init_from)}",

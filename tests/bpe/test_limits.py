@@ -67,6 +67,7 @@ def test_an_exception_of_a_veto_ends_training(name):
         ({"whole_characters": 1}, InputTypeError),
         ({"forbid": 7}, InputTypeError),
         ({"forbid": "("}, InputError),
+        ({"forbid": ""}, InputError),
         ({"veto": "no"}, InputTypeError),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe.limits import MAX_WORDS, num_words
-from cs336_basics.splitting import pattern_of_superwords, pretokenize
+from cs336_basics.splitting import Splitter, pattern_of_superwords, pretokenize, reference
 from tests.bpe.trainers import EOT, every_trainer, specified_merges
 from tests.errors import rejects
 
@@ -114,13 +114,17 @@ def train_from(texts, size):
         ("gpt2", "a b 123\n\nc", ["a b", " 123", "\n\n", "c"]),
         ("gpt2-digits1", "a 12", ["a", " 1", "2"]),
         ("gpt2-digits3-right", "a 1234", ["a", " 1", "234"]),
+        ("llama3-digits3-right", "a 1234", ["a ", "1", "234"]),
         ("cl100k", "a 1234 b", ["a ", "123", "4", " b"]),
         ("qwen2", "12 b", ["1", "2", " b"]),
         (r"\w+|\W", "a 12 b\r\n", ["a 12 b", "\r\n"]),
     ],
 )
 def test_superwords_stay_in_a_line_and_numbers_are_split_as_before(pattern, text, pieces):
-    assert list(pretokenize(text, pattern_of_superwords(pattern))) == pieces
+    splitter = Splitter(pattern_of_superwords(pattern))
+    assert list(splitter.pretokenize(text)) == pieces
+    assert list(reference.pretokenize(text, splitter.pattern)) == pieces
+    assert splitter.has_scanner
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_a_run_in_the_directory_that_it_reads_is_not_read(tiny, rows, capsys):
         (["text.txt", "--data.column", "c"], r"--data\.column 'c'.*--data\.format csv"),
         (["rows.txt"], r"--data\.format jsonl and --data\.field, or --data\.format text"),
         (["text.txt", "tokens.npy"], r"tokens\.npy.*text\.txt"),
-        (["bad.jsonl", "--data.field", "text"], r"bad\.jsonl.*byte 0"),
+        (["bad.jsonl", "--data.field", "text"], r"bad\.jsonl, line 1"),
         (["text.txt", "--data.errors", "ignore"], r"data\.errors.*'ignore'"),
     ],
 )

@@ -52,6 +52,7 @@ from cs336_basics.splitting.patterns.split_sequences import (
     is_sequence,
     splits_of,
 )
+from cs336_basics.splitting.patterns.superwords import pattern_of_superwords
 
 BLOCK_SIZE = 64
 """Number of code points per block. Their UTF-8 encodings differ only in the last byte."""
@@ -117,6 +118,15 @@ class SplitProgram:
         )
 
 
+# Patterns whose matches that end with a number are cut into groups of three from the right.
+_FROM_THE_RIGHT = {
+    expression
+    for pattern in PATTERNS.values()
+    if FROM_THE_RIGHT in pattern
+    for expression in (pattern, pattern_of_superwords(pattern))
+}
+
+
 @functools.lru_cache(maxsize=32)
 def compile_program(expression: str) -> SplitProgram:
     """Compile a split pattern.
@@ -128,7 +138,7 @@ def compile_program(expression: str) -> SplitProgram:
         UnsupportedPatternError: If the pattern is too large, can match the empty string, or has a
             part that cannot be compiled.
     """
-    if FROM_THE_RIGHT in expression and expression in PATTERNS.values():
+    if expression in _FROM_THE_RIGHT:
         program = compile_program(expression.replace(FROM_THE_RIGHT, r"\p{N}+"))
         number = named_set("N")
         assert number is not None

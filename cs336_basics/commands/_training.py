@@ -24,6 +24,7 @@ from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.evaluation import rounded
 from cs336_basics.training.origin import start_from
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
@@ -180,7 +181,7 @@ def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) 
         ("tokens per second", f"{result.tokens / max(result.seconds, 1e-9):,.0f}"),
         ("training loss", f"{result.train_loss:.4f}"),
         ("validation loss", f"{result.val_loss:.4f}"),
-        ("perplexity", f"{result.val_perplexity:.2f}"),
+        ("perplexity", rounded(result.val_perplexity)),
     ]
     if result.val_bits_per_byte is not None:
         bits = f"{result.val_bits_per_byte:.4f}, without special tokens and their loss"

@@ -65,8 +65,8 @@ def plot(options: Options) -> None:
 
 
 def _lowest(rows: Rows, metric: str, digits: int) -> str:
-    """Return the lowest value of a metric as text, or nothing if no row has it."""
-    values = [comparable(row, metric) for row in rows if metric in row]
+    """Return the lowest value of a metric after step 0 as text, or nothing if there is none."""
+    values = [comparable(row, metric) for row in rows if metric in row and row["step"]]
     return f"{min(values):,.{digits}f}" if values else ""
 
 

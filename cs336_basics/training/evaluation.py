@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from cs336_basics.training.mixed_evaluation import MixedScore
 
 
+def rounded(perplexity: float) -> str:
+    """Return a perplexity as text. A diverging run has perplexities of a hundred digits."""
+    return f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.2e}"
+
+
 class Score(NamedTuple):
     """Sums over predicted tokens, and the figures that follow from them.
 
@@ -73,7 +78,7 @@ class Score(NamedTuple):
 
     def described(self) -> str:
         """Return the figures in words."""
-        line = f"validation loss {self.loss:.4f}, perplexity {self.perplexity:.2f}"
+        line = f"validation loss {self.loss:.4f}, perplexity {rounded(self.perplexity)}"
         return (
             line
             if self.bits_per_byte is None

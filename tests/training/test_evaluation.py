@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training.evaluation import Score, evaluation_row
+from cs336_basics.training.evaluation import Score, evaluation_row, rounded
 from cs336_basics.training.trainer import NonFiniteLossError
 from tests.errors import rejects
 from tests.tokenizer.examples import byte_tokenizer
@@ -164,3 +164,8 @@ def test_texts_that_cannot_be_sampled_are_rejected_before_training(tmp_path, pro
     with rejects("sample_prompt", "sample_prompt", "sample_tokens"):
         make(tmp_path, config, tokenizer=tokenizer)
     make(tmp_path, dataclasses.replace(config, sample_tokens=0), tokenizer=tokenizer)
+
+
+def test_a_huge_perplexity_is_written_in_few_digits():
+    assert rounded(12.3456) == "12.35"
+    assert rounded(1e134) == "1.00e+134"

@@ -177,6 +177,7 @@ def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) 
     rows = [
         ("steps", f"{result.step:,}"),
         ("tokens", f"{result.tokens:,}"),
+        *([("loss counts", "only the answers")] if config.data.has_turns else []),
         ("time", f"{result.seconds:,.1f} s"),
         ("tokens per second", f"{result.tokens / max(result.seconds, 1e-9):,.0f}"),
         ("training loss", f"{result.train_loss:.4f}"),
@@ -209,8 +210,9 @@ def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) 
 def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
     """Print commands to try after a run."""
     path = shlex.quote(str(run.path))
+    chat = " --chat --interactive" if config.data.has_turns else ""
     commands = [
-        ("another text", f"generate --run {path}"),
+        ("another text", f"generate --run {path}{chat}"),
         ("look at the model", f"playground --run {path}"),
         ("a page about the run", f"report --run {path} --output report.html"),
     ]

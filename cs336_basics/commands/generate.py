@@ -8,11 +8,17 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.files import printable_path
+from cs336_basics._support.text import ASSISTANT, USER, turn
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands._cli import complain, describe_error, say, show
 from cs336_basics.commands._options import CHECKPOINT, DEVICE, NUM_WORKERS, Command, UsageError
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
 
 
 @dataclass(kw_only=True)
@@ -21,6 +27,10 @@ class Options(Checked):
 
     run: Path = option("run directory", metavar="DIR")
     prompt: str = option("start of the text (default: a new document)", "")
+    chat: bool = option(
+        "answer the prompt, with a model trained on prompts and answers; print only the answer",
+        False,
+    )
     max_new_tokens: Amount = option("maximum number of new tokens", 256)
     temperature: float = option("sampling temperature; 0 is greedy", 0.8)
     top_k: Count | None = option("sample from the N most likely tokens", None)
@@ -54,11 +64,13 @@ def generate(options: Options) -> None:
         raise UsageError(
             "--interactive reads prompts from standard input", remedy="remove --prompt"
         )
+    if options.chat and not (options.interactive or options.prompt):
+        raise UsageError("--chat requires a prompt", remedy="add --prompt or --interactive")
     continuation = _load(options)
     if options.interactive:
-        _converse(continuation)
+        _converse(continuation, shows_prompts=not options.chat)
     else:
-        _print_text(options.prompt, continuation(options.prompt))
+        _print_text("" if options.chat else options.prompt, continuation(options.prompt))
 
 
 def _load(options: Options) -> Callable[[str], Iterator[str]]:
@@ -85,12 +97,14 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
     run = load_run(options.run, checkpoint=options.checkpoint or "last", device=options.device)
+    if options.chat:
+        _check_chats(run.tokenizer, options.run)
     # All prompts share one generator, so a repeated prompt gets a different answer.
     generator = torch.Generator().manual_seed(options.seed)
 
     def continuation(prompt: str) -> Iterator[str]:
         return run.stream(
-            prompt,
+            turn(prompt) if options.chat else prompt,
             options.max_new_tokens,
             sampling,
             stop=options.stop,
@@ -101,6 +115,23 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     return continuation
 
 
+def _check_chats(tokenizer: Tokenizer, run: Path) -> None:
+    for token in (USER, ASSISTANT):
+        if token not in tokenizer.special_tokens:
+            raise InputError(
+                f"the tokenizer has no special token {token}, so the run was not trained on "
+                "prompts and answers",
+                place=printable_path(run),
+                remedy=(
+                    "train with ",
+                    Argument("data.prompt_field"),
+                    " and ",
+                    Argument("data.answer_field"),
+                    ", or generate without chat",
+                ),
+            )
+
+
 def _print_text(prompt: str, continuation: Iterator[str]) -> None:
     """Print a prompt, then its continuation as it is generated."""
     show(prompt)
@@ -109,7 +140,7 @@ def _print_text(prompt: str, continuation: Iterator[str]) -> None:
     show("\n")
 
 
-def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
+def _converse(continuation: Callable[[str], Iterator[str]], shows_prompts: bool) -> None:
     """Read prompts and continue each one, until the end of the input.
 
     Ctrl-C stops the current text or, at the prompt, exits.
@@ -127,7 +158,7 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
         except EOFError:
             return
         try:
-            _print_text(prompt, continuation(prompt))
+            _print_text(prompt if shows_prompts else "", continuation(prompt))
         except KeyboardInterrupt:
             show("\n")
         except InputError as error:  # the tokenizer rejects this prompt; the next may be fine
@@ -141,4 +172,5 @@ COMMAND = Command(
     "generate --run runs/my --prompt 'The'",
     "generate --run runs/my --checkpoint best --temperature 0 --max-new-tokens 100",
     "generate --run runs/my --interactive",
+    "generate --run runs/chat --chat --prompt 'write a story about a cat'",
 )

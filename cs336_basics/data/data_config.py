@@ -9,6 +9,7 @@ from typing import Literal
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import ASSISTANT, END_OF_TEXT, USER
 from cs336_basics._support.validation import Checked, Paths, option
 from cs336_basics.data.mixture import Portion, parse_mixture
 
@@ -63,6 +64,13 @@ class DataConfig(Checked):
         resumable=True,
     )
     field: str | None = option("JSON Lines field that contains the text", None)
+    prompt_field: str | None = option(
+        "JSON Lines field that contains a prompt, for instruction data; requires answer_field", None
+    )
+    answer_field: str | None = option(
+        "JSON Lines field that contains the answer to the prompt; the loss counts only answers",
+        None,
+    )
     column: str | None = option("CSV, Parquet or Arrow column that contains the text", None)
     format: Literal["text", "jsonl", "csv", "parquet", "arrow"] | None = option(
         "format of train_path and valid_path (default: detected from name and content)", None
@@ -123,11 +131,36 @@ class DataConfig(Checked):
                     argument=key,
                     remedy="remove it",
                 )
-        for key in ("valid_path", "field", "column"):
+        if (self.prompt_field is None) != (self.answer_field is None):
+            given, other = ("prompt_field", "answer_field")
+            if self.prompt_field is None:
+                given, other = other, given
+            raise InputError(("requires ", Argument(other)), argument=given)
+        if self.has_turns:
+            for key in ("field", "column"):
+                if getattr(self, key) is not None:
+                    raise InputError(
+                        ("cannot be given with ", Argument("answer_field")), argument=key
+                    )
+            if self.prompt_field == self.answer_field:
+                raise InputError(
+                    ("must not be ", Argument("prompt_field")), argument="answer_field"
+                )
+        for key in ("valid_path", "field", "column", "prompt_field"):
             if getattr(self, key) is not None and self.train_path is None and not self.mix:
                 raise InputError(
                     ("requires ", Argument("train_path"), " or ", Argument("mix")), argument=key
                 )
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether the data are prompts and answers."""
+        return self.answer_field is not None
+
+    @property
+    def special_tokens(self) -> list[str]:
+        """Special tokens that the run's tokenizer must have."""
+        return [END_OF_TEXT, USER, ASSISTANT] if self.has_turns else [END_OF_TEXT]
 
     @property
     def portions(self) -> tuple[Portion, ...]:

@@ -39,6 +39,7 @@ from cs336_basics.data.sources import (
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.sources import Source
+from cs336_basics.tokenizer import extend
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, encode_file
 from cs336_basics.tokenizer.files.joined_tokens import open_token_files
@@ -121,6 +122,8 @@ def prepare_data(
     )
     _report_sizes(prepared, train_files, report)
     report(f"validation: {'; '.join(preparing.held_out)}")
+    if data.has_turns:
+        report("losses, perplexities and bits per byte count only the answers")
     valid_texts = [corpus.valid for corpus in corpora] if valid is None else [valid]
     _report_shared_documents([corpus.train for corpus in corpora], valid_texts, report)
     return prepared
@@ -282,13 +285,14 @@ class _Preparing:
             progress=self.progress,
         )
         size = self.preparation.vocab_size
+        special = data.special_tokens
         if data.mix:
-            splitter = trainer.splitter([END_OF_TEXT])
+            splitter = trainer.splitter(special)
             counts = [trainer.count_words(corpus, splitter) for corpus in corpora]
             mixed = WordCounts.mixed(counts, weights)
-            vocab, merges = trainer.train_from_counts(mixed, size, [END_OF_TEXT])
+            vocab, merges = trainer.train_from_counts(mixed, size, special)
         else:
-            vocab, merges = trainer.train(corpora[0], size, [END_OF_TEXT])
+            vocab, merges = trainer.train(corpora[0], size, special)
         hashes = [self.stages.sha256_of(file) for corpus in corpora for file in corpus.files]
         training: dict[str, Any] = {
             "corpus_bytes": sum(corpus.num_bytes for corpus in corpora),
@@ -297,7 +301,7 @@ class _Preparing:
         if data.mix:
             training["weights"] = dict(zip(_names(data), weights, strict=True))
         tokenizer = Tokenizer(
-            vocab, merges, [END_OF_TEXT], pattern=data.pattern, normalizer=data.normalizer
+            vocab, merges, special, pattern=data.pattern, normalizer=data.normalizer
         )
         tokenizer.save(self.run.tokenizer, training)
 
@@ -489,11 +493,12 @@ def check_sources(
     found = find_sources(data, prepared)
     if not data.allow_overlap:
         check_overlap([corpus.whole for corpus in found.train], found.valid)
-    smallest = NUM_BYTES + 1
+    special = data.special_tokens
+    smallest = NUM_BYTES + len(special)
     if data.tokenizer is None and preparation.vocab_size < smallest:
         raise InputError(
-            f"must be at least {smallest} ({NUM_BYTES} bytes and {END_OF_TEXT}), got "
-            f"{preparation.vocab_size}",
+            f"must be at least {smallest} ({NUM_BYTES} bytes and {', '.join(special)}), "
+            f"got {preparation.vocab_size}",
             argument="model.vocab_size",
         )
     if not found.train and data.dataset != "sample":
@@ -502,6 +507,7 @@ def check_sources(
     if data.tokenizer is not None:
         tokenizer = tokenizer or Tokenizer.from_directory(data.tokenizer)
         _check_tokenizer(tokenizer, data.tokenizer)
+        tokenizer = with_special_tokens(tokenizer, data)
         for _, source in found.named.values():
             if isinstance(source, TokenFiles):
                 _open(source.files, tokenizer, data)
@@ -512,6 +518,12 @@ def check_sources(
         )
     resolve_pattern(data.pattern)
     return Sources(preparation, found, tokenizer)
+
+
+def with_special_tokens(tokenizer: Tokenizer, data: DataConfig) -> Tokenizer:
+    """Return the tokenizer with the special tokens that the data needs, added at the end."""
+    missing = [token for token in data.special_tokens if token not in tokenizer.special_tokens]
+    return extend(tokenizer, special_tokens=missing) if missing else tokenizer
 
 
 def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:

@@ -22,7 +22,7 @@ from cs336_basics.data.preparation_record import recorded_files
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import expand_paths
-from cs336_basics.text.sources import Source, check_options_are_used
+from cs336_basics.text.sources import JsonLines, Source, Turns, check_options_are_used
 from cs336_basics.tokenizer.files.binary_tokens import ENDING
 
 TOKEN_ENDINGS = (".npy", ENDING)
@@ -203,6 +203,15 @@ def _find(key: str, paths: str | tuple[str, ...], data: DataConfig) -> TextOrTok
         raise InputError(f"must contain text, got only empty files: {shown}", argument=key)
     if not files[0].endswith(TOKEN_ENDINGS):
         return Text.of(_corpus(files, data))
+    if data.has_turns:
+        raise InputError(
+            (
+                f"is the token file {files[0]}, but ",
+                Argument("data.answer_field"),
+                " applies only to JSON Lines",
+            ),
+            argument=key,
+        )
     if data.tokenizer is None:
         raise InputError(
             f"is the token file {files[0]}",
@@ -240,16 +249,29 @@ def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
     with _named_as_in_config():
         corpus = Corpus(
             files,
-            field=data.field,
+            field=data.answer_field or data.field,
             column=data.column,
             errors=data.errors,
             format=data.format,
             max_piece_bytes=data.max_piece_bytes,
             allow_unused=True,
         )
+        if data.prompt_field is not None:
+            corpus = Corpus.of_sources(
+                [_turns(source, data.prompt_field) for source in corpus.sources]
+            )
         for source in corpus.sources:
             next(source.texts(Splitter().safe_cuts), None)  # reports a wrong field early
     return corpus
+
+
+def _turns(source: Source, prompt_field: str) -> Turns:
+    if not isinstance(source, JsonLines):
+        raise InputError(
+            f"applies only to JSON Lines, but {printable_path(source.path)} is {source.format}",
+            argument="answer_field",
+        )
+    return Turns.of(source, prompt_field)
 
 
 def check_length(key: str, source: TextOrTokens | None, context_length: int) -> None:

@@ -43,7 +43,11 @@ def card_of_run(
         data=_hashes(data, read_records(run.data)),
         steps=steps,
         tokens=last.get("tokens") if last.get("step") == steps else None,
-        losses={LOSSES[key]: float(last[key]) for key in LOSSES if key in last},
+        losses={
+            f"{name}, answers only" if data.has_turns else name: float(last[key])
+            for key, name in LOSSES.items()
+            if key in last
+        },
     )
 
 

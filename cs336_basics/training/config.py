@@ -207,7 +207,10 @@ class TrainConfig(Checked):
         resumable=True,
     )
     sample_tokens: Amount = option("tokens to sample at each evaluation; 0: none", 200)
-    sample_prompt: str = option("start of sampled texts; empty: start a new document", "")
+    sample_prompt: str = option(
+        "start of sampled texts; empty: start a new document; with data.answer_field: the prompt",
+        "",
+    )
     sample_temperature: float = option("temperature for sampling texts; 0: greedy", 0.8, ge=0)
     sample_top_p: float = option(
         "top-p (nucleus) for sampling texts; 1: allow all tokens", 0.95, gt=0, le=1

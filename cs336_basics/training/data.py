@@ -16,7 +16,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import ASSISTANT, END_OF_TEXT, USER
 from cs336_basics.data.checked_tokens import (
     CheckedTokens,
     check_is_whole,
@@ -40,11 +42,81 @@ from cs336_basics.tokenizer.files.joined_tokens import (
     open_token_files,
 )
 
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
+
+_LOOK_BACK = 256
+"""Number of tokens to read first when looking back. Each further read takes twice as many."""
+
+UNCOUNTED = -1
+"""Id of a target that the loss does not count."""
+
 TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
 """One-dimensional token ids: an array, a memory map, or several of these joined into one."""
 
 
 # ----------------------------------------------------------------------------- items
+
+
+@dataclass(frozen=True)
+class AnswerRule:
+    """The rule that decides which targets are counted in instruction data.
+
+    A target is counted if the last of the three special tokens before it is the one that begins an
+    answer. These are the tokens of each answer, and the token that ends it.
+    """
+
+    begin: int
+    """Id of the special token before an answer."""
+    end: int
+    """Id of the special token after an answer."""
+    prompt: int
+    """Id of the special token before a prompt."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> AnswerRule:
+        """Return the rule for texts encoded with a tokenizer.
+
+        Raises:
+            ValueError: If the tokenizer does not have a special token.
+        """
+        return cls(*map(tokenizer.special_token_id, (ASSISTANT, END_OF_TEXT, USER)))
+
+    def targets_of(
+        self, windows: npt.NDArray[np.int64], begin_in_answers: Sequence[bool]
+    ) -> npt.NDArray[np.int64]:
+        """Return the targets of windows, with UNCOUNTED in place of those that are not counted.
+
+        Args:
+            windows: Ids, shape (windows, length + 1).
+            begin_in_answers: Whether each window begins within an answer; see `is_answer_at`.
+
+        Returns:
+            Ids of shape (windows, length).
+        """
+        inputs = windows[:, :-1]
+        places = np.where(self._is_special(inputs), np.arange(inputs.shape[1]), -1)
+        last = np.maximum.accumulate(places, axis=1)  # the last special token, or -1
+        last_ids = np.take_along_axis(inputs, last.clip(min=0), axis=1)
+        before = np.asarray(begin_in_answers, dtype=bool)[:, None]
+        is_counted = np.where(last < 0, before, last_ids == self.begin)
+        return np.where(is_counted, windows[:, 1:], UNCOUNTED)
+
+    def is_answer_at(self, tokens: TokenArray, start: int) -> bool:
+        """Return whether the rule counts the token at `start`, looking back as far as needed."""
+        size, stop = _LOOK_BACK, start
+        while stop > 0:
+            ids = np.asarray(tokens[max(0, stop - size) : stop])
+            found = np.flatnonzero(self._is_special(ids))
+            if len(found):
+                return bool(ids[found[-1]] == self.begin)
+            stop -= size
+            size *= 2
+        return False
+
+    def _is_special(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        is_special: npt.NDArray[np.bool_] = np.isin(ids, (self.begin, self.end, self.prompt))
+        return is_special
 
 
 class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
@@ -69,6 +141,8 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
             Defaults to accepting any tokenizer.
         name: Argument of the caller that errors name.
+        answers: Rule for instruction data. The targets that it does not count are UNCOUNTED.
+            Defaults to counting all targets.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -85,8 +159,10 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         vocab_size: int | None = None,
         tokenizer_hash: str | None = None,
         name: str = "dataset",
+        answers: AnswerRule | None = None,
     ) -> None:
-        self._arguments = tokens, context_length, stride, vocab_size, tokenizer_hash, name
+        self._arguments = tokens, context_length, stride, vocab_size, tokenizer_hash, name, answers
+        self.answers = answers
         self.context_length = checked_integer("context_length", context_length, 1)
         self.stride = context_length if stride is None else checked_integer("stride", stride, 1)
         if isinstance(tokens, (np.ndarray, JoinedTokens)):
@@ -151,8 +227,14 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
             windows[row] = self.tokens[start:stop]
             if row % 16 == 15:  # each read may map one or two megabytes around the window
                 release_pages(self.tokens)
-        release_pages(self.tokens)
         ids = torch.from_numpy(windows)
+        if self.answers is not None:
+            starts = (int(index) * self.stride for index in indices)
+            within = [self.answers.is_answer_at(self.tokens, start) for start in starts]
+            release_pages(self.tokens)
+            targets = torch.from_numpy(self.answers.targets_of(windows, within))
+            return ids[:, :-1].contiguous(), targets
+        release_pages(self.tokens)
         return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics._support.text import END_OF_TEXT, turn
 from cs336_basics.checkpoints.run_dir import subset_key
 from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import TokenArray, TokenWindows, step_seed
+from cs336_basics.training.data import AnswerRule, TokenArray, TokenWindows, step_seed
 from cs336_basics.training.distributed import World
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class Evaluation:
         tokens: Token ids of the validation data; see `Trainer`.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
         name: Argument of the caller that errors name.
+        answers: Rule for instruction data; see `TokenWindows`.
 
     Attributes:
         chosen: Indices of the windows of every evaluation.
@@ -141,10 +142,13 @@ class Evaluation:
         tokens: TokenArray | CheckedTokens,
         tokenizer: Tokenizer | None,
         name: str = "valid_tokens",
+        answers: AnswerRule | None = None,
     ) -> None:
         self.config = config
         size = config.model.vocab_size
-        self.windows = TokenWindows(tokens, config.model.context_length, vocab_size=size, name=name)
+        self.windows = TokenWindows(
+            tokens, config.model.context_length, vocab_size=size, name=name, answers=answers
+        )
         self.lengths = None if tokenizer is None else text_lengths(tokenizer, size)
         count = len(self.windows)
         number = min(count, config.eval_windows) or count
@@ -217,7 +221,11 @@ def perplexity(loss: float) -> float:
 
 
 def evaluation_row(
-    step: int, tokens: int, score: Score | MixedScore, chosen: Score | MixedScore | None = None
+    step: int,
+    tokens: int,
+    score: Score | MixedScore,
+    chosen: Score | MixedScore | None = None,
+    answers_only: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """Return the results of an evaluation as a row of metrics and as a line of text.
 
@@ -226,11 +234,12 @@ def evaluation_row(
         tokens: Number of tokens trained on.
         score: The model's score.
         chosen: Score on the windows of every evaluation, if `score` covers more.
+        answers_only: Whether the score counts only the answers of instruction data.
     """
     row: dict[str, Any] = {"step": step, "tokens": tokens, **score.figures()}
     if chosen is not None:
         row |= {subset_key(key): value for key, value in chosen.figures().items()}
-    return row, f"step {step}: {score.described()}"
+    return row, f"step {step}: {'answers only: ' * answers_only}{score.described()}"
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
@@ -244,6 +253,8 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
     try:
         tokenizer.special_token_id(END_OF_TEXT)
         tokenizer.encode(config.sample_prompt)
+        if config.data.has_turns:
+            turn(config.sample_prompt)
     except InputError as error:
         raise InputError(
             f"{short_repr(config.sample_prompt)} cannot be used: {error}",
@@ -255,14 +266,15 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
     """Return text sampled from the model. The same weights and step give the same text."""
     # Compiled blocks of a sharded model would be recompiled for each cache length.
+    prompt = turn(config.sample_prompt) if config.data.has_turns else config.sample_prompt
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
     with evaluation_mode(model), stance("force_eager"):
         texts = generate_text(
             model,
             tokenizer,
-            config.sample_prompt,
+            prompt,
             config.sample_tokens,
             Sampling(temperature=config.sample_temperature, top_p=config.sample_top_p),
             generator=torch.Generator().manual_seed(step_seed(config.seed, step)),
         )
-        return config.sample_prompt + "".join(texts)
+        return prompt + "".join(texts)

@@ -6,6 +6,7 @@ same loss and gradients without storing the logits of a complete batch.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -83,7 +84,7 @@ def chunked_cross_entropy(
     Args:
         hidden_states: Shape (..., d_model).
         head: Matrix of the output head, shape (vocab, d_model).
-        targets: int32 or int64, shape (...).
+        targets: int32 or int64, shape (...). A negative target is not counted.
         num_chunks: Number of chunks, at least 1.
         soft_cap: If given, the logits become soft_cap * tanh(logits / soft_cap).
         dtype: Dtype of the matrix products; sums are in float32 or float64. Defaults to the dtype
@@ -91,7 +92,8 @@ def chunked_cross_entropy(
         products: Key of PRODUCTS, which selects the library for matrix products.
 
     Returns:
-        The mean loss in nats, as a float32 or float64 scalar tensor.
+        The mean loss of the counted targets in nats, as a float32 or float64 scalar tensor. It is 0
+        if there are none.
     """
     loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden_states.reshape(-1, hidden_states.shape[-1]),
@@ -122,7 +124,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_enabled: bool,  # the caller's setting, which is always off inside `forward`
     ) -> Tensor:
         multiply, weight_gradient = PRODUCTS[products]
-        rows = targets.shape[0]
+        rows = num_counted(targets)
         wants_gradients = grad_enabled and any(ctx.needs_input_grad[:2])
         weight = head.to(dtype)  # (vocab, d_model)
         total = torch.zeros((), dtype=at_least_float32(head[:0]).dtype, device=head.device)
@@ -137,18 +139,22 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 logits = soft_cap * slope
             # From here on, work in place, because a chunk is large.
             logits -= logits.amax(dim=-1, keepdim=True)
-            target = target.unsqueeze(-1)  # (chunk, 1)
+            is_counted = target.unsqueeze(-1) >= 0  # (chunk, 1)
+            target = target.unsqueeze(-1).clamp(min=0)  # (chunk, 1)
             target_logit = logits.gather(-1, target)  # (chunk, 1)
             exponentials = logits.exp_()
             normalizer = exponentials.sum(dim=-1, keepdim=True)  # (chunk, 1)
-            total = total + (normalizer.log() - target_logit).sum()
+            losses = normalizer.log() - target_logit
+            total = total + losses.where(is_counted, 0.0).sum()
             if not wants_gradients:
                 continue
-            # rows * d loss / d logits = softmax(logits) - onehot(target). The backward pass divides
+            normalizer = normalizer.where(is_counted, math.inf)  # makes the gradient 0
+            # rows * d loss / d logits = softmax(logits) - onehot(target) in a counted row. The
+            # backward pass divides
             # by rows, because here the quotients could underflow to zero in float16.
             gradient = exponentials.div_(normalizer)  # (chunk, vocab)
             row = torch.arange(target.shape[0], device=target.device)
-            gradient[row, target[:, 0]] -= 1
+            gradient[row, target[:, 0]] -= is_counted[:, 0].to(gradient.dtype)
             if soft_cap is not None:
                 gradient *= 1 - slope.square_()
             gradient = gradient.to(dtype)
@@ -171,6 +177,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             (head_gradient * scale).to(ctx.head_dtype),
             *[None] * 6,
         )
+
+
+def num_counted(targets: Tensor) -> Tensor:
+    """Return the number of targets that are not negative, but at least 1, as a scalar tensor."""
+    return (targets >= 0).sum().clamp(min=1)
 
 
 def chunked_token_losses(
@@ -199,7 +210,7 @@ def chunked_token_losses(
             logits = at_least_float32(multiply(x, weight.T))  # (chunk, vocab)
             if soft_cap is not None:
                 logits = soft_cap * torch.tanh(logits / soft_cap)
-            found.append(token_losses(logits, target))
+            found.append(token_losses(logits, target.clamp(min=0)))
     return torch.cat(found).view(targets.shape)
 
 
@@ -233,9 +244,10 @@ class LanguageModelLoss(Module):
         """Return the cross-entropy of targets given inputs, both (batch, sequence).
 
         Args:
-            inputs, targets: Ids.
-            reduction: "mean" returns a scalar tensor. "none" returns the loss of each target, in
-                chunks without gradients.
+            inputs, targets: Ids. A negative target is not counted.
+            reduction: "mean" returns a scalar tensor, which is 0 if no target is counted. "none"
+                returns the loss of each target, in chunks without gradients; the losses of negative
+                targets have no meaning.
         """
         reduced = self.dtype is not None
         with torch.autocast(inputs.device.type, dtype=self.dtype, enabled=reduced):
@@ -244,8 +256,10 @@ class LanguageModelLoss(Module):
             else:
                 hidden_states = self.model.hidden_states(inputs)
         if self.num_chunks == 1:
-            losses = token_losses(logits, targets)
-            return losses.mean() if reduction == "mean" else losses
+            losses = token_losses(logits, targets.clamp(min=0))
+            if reduction == "none":
+                return losses
+            return losses.where(targets >= 0, 0.0).sum() / num_counted(targets)
         soft_cap = self.model.config.logit_soft_cap
         if reduction == "none":
             return chunked_token_losses(

@@ -16,6 +16,7 @@ from torch import Tensor
 from cs336_basics.data.checked_tokens import MixedTokens
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.data import AnswerRule
 from cs336_basics.training.distributed import World
 from cs336_basics.training.evaluation import Evaluation, Score
 
@@ -95,7 +96,7 @@ class MixedEvaluation:
     Args:
         config: Configuration of the run.
         tokens: Validation data of each corpus.
-        tokenizer: See `Evaluation`.
+        tokenizer, answers: See `Evaluation`.
 
     Attributes:
         chosen: Indices of the windows of every evaluation, for each corpus.
@@ -103,13 +104,17 @@ class MixedEvaluation:
     """
 
     def __init__(
-        self, config: TrainConfig, tokens: MixedTokens, tokenizer: Tokenizer | None
+        self,
+        config: TrainConfig,
+        tokens: MixedTokens,
+        tokenizer: Tokenizer | None,
+        answers: AnswerRule | None = None,
     ) -> None:
         number = -(-config.eval_windows // len(tokens.corpora))  # 0 stays 0, which means all
         config = dataclasses.replace(config, eval_windows=number)
         self.weights = tokens.weights
         self.evaluations = {
-            name: Evaluation(config, corpus, tokenizer, f"valid_tokens of {name}")
+            name: Evaluation(config, corpus, tokenizer, f"valid_tokens of {name}", answers)
             for name, corpus in zip(tokens.names, tokens.corpora, strict=True)
         }
         self.chosen = [evaluation.chosen for evaluation in self.evaluations.values()]

@@ -25,10 +25,11 @@ from cs336_basics._support.files import printable_path, sha256_file
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
+from cs336_basics.data.prepare import with_special_tokens
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.inspection import check_is_finite
 from cs336_basics.model.resizing import transfer_embeddings
-from cs336_basics.tokenizer import Tokenizer, extend, token_origins
+from cs336_basics.tokenizer import Tokenizer, token_origins
 from cs336_basics.training.config import OriginConfig, TrainConfig
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.load_run import load_run
@@ -207,13 +208,11 @@ def _of_huggingface(directory: Path) -> Origin:
 def run_tokenizer(config: TrainConfig) -> Tokenizer:
     """Return the tokenizer of a run that starts from a model: its own, or another one.
 
-    A run separates documents with END_OF_TEXT. A tokenizer without it gets it as its last token.
+    A run separates documents with END_OF_TEXT, and instruction data has two more special tokens. A
+    tokenizer without them gets them as its last tokens.
     """
     assert config.data.tokenizer is not None
-    tokenizer = Tokenizer.from_pretrained(config.data.tokenizer)
-    if END_OF_TEXT in tokenizer.special_tokens:
-        return tokenizer
-    return extend(tokenizer, special_tokens=[END_OF_TEXT])
+    return with_special_tokens(Tokenizer.from_pretrained(config.data.tokenizer), config.data)
 
 
 def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:

@@ -22,7 +22,7 @@ from torch.nn import Module
 from torch.utils.data import ConcatDataset, Dataset
 from tqdm import tqdm
 
-from cs336_basics._support.errors import InputError, RunError
+from cs336_basics._support.errors import Argument, InputError, RunError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.warnings import warn
@@ -34,6 +34,7 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import (
+    AnswerRule,
     StepBatches,
     StepLoader,
     TokenArray,
@@ -101,7 +102,8 @@ class Trainer:
             `prepare_data`. The ids of an array are compared with the vocabulary.
         valid_tokens: Token ids for the evaluations.
         run: Directory for metrics, checkpoints, samples and the plot.
-        tokenizer: Tokenizer for samples and bits per byte. None omits both.
+        tokenizer: Tokenizer for samples and bits per byte. None omits both. Instruction data
+            requires it.
         weights: State dict that a new run starts from. The model is then evaluated before the first
             step. None draws the weights.
         world: The processes that train this model together. Each has its own Trainer.
@@ -135,12 +137,19 @@ class Trainer:
         self.device = choose_device(config.device)
         if self.device.type == "cuda" and self.world.size > 1:
             self.device = torch.device("cuda", self.world.local_rank)  # one GPU for each process
+        self.answers: AnswerRule | None = None
+        if config.data.has_turns:
+            if tokenizer is None:
+                raise InputError(
+                    ("must be given with ", Argument("data.answer_field")), argument="tokenizer"
+                )
+            self.answers = AnswerRule.of(tokenizer)
         self.loader = self._load(train_tokens)
         self.evaluation: Evaluation | MixedEvaluation
         if isinstance(valid_tokens, MixedTokens):
-            self.evaluation = MixedEvaluation(config, valid_tokens, tokenizer)
+            self.evaluation = MixedEvaluation(config, valid_tokens, tokenizer, self.answers)
         else:
-            self.evaluation = Evaluation(config, valid_tokens, tokenizer)
+            self.evaluation = Evaluation(config, valid_tokens, tokenizer, answers=self.answers)
         self._starts_from_weights = weights is not None
         self._build(weights)
         self.peak_flops = peak_flops(device_name(self.device), config.precision)
@@ -177,6 +186,7 @@ class Trainer:
                 stride=1,
                 vocab_size=config.model.vocab_size,
                 name="train_tokens",
+                answers=self.answers,
             )
             for sequence in sequences
         ]
@@ -307,7 +317,16 @@ class Trainer:
         return learning_rate
 
     def _compute_gradients(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Compute the gradients of a batch and return its mean loss, a scalar tensor."""
+        """Compute the gradients of a batch and return its mean loss, a scalar tensor.
+
+        The mean is over the counted targets of all micro-batches and processes. Without any, the
+        loss and the gradients are 0.
+        """
+        parts = targets.chunk(self.config.accumulation)
+        counts = [float((part >= 0).sum()) for part in parts]
+        total = sum(counts) * self.world.size
+        if self.answers is not None:  # the processes have different numbers
+            (total,) = self.world.sum([sum(counts)])
         micro_batches = [
             tensor.to(self.device, non_blocking=True).chunk(self.config.accumulation)
             for tensor in (inputs, targets)
@@ -316,9 +335,11 @@ class Trainer:
         keep = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
         loss = torch.zeros((), device=self.device)
         self.optimizer.zero_grad()
-        for number, (x, y) in enumerate(zip(*micro_batches, strict=True), start=1):
+        for number, (x, y, count) in enumerate(zip(*micro_batches, counts, strict=True), start=1):
             with contextlib.nullcontext() if number == self.config.accumulation else keep():
-                micro_loss = self.loss_of(x, y) / self.config.accumulation
+                # Equals `accumulation` if all targets are counted.
+                divisor = total / (count * self.world.size) if count else math.inf
+                micro_loss = self.loss_of(x, y) / divisor
                 torch.autograd.backward(micro_loss)
             loss += micro_loss.detach()
         return self.world.mean(loss)
@@ -440,10 +461,15 @@ class Trainer:
         """Evaluate the weights that the run starts from, unless an earlier session did."""
         if any(row["step"] == 0 for row in self.run.read_metrics()):
             return
-        row, line = evaluation_row(0, 0, self.evaluate())
+        row, line = self._row_of(0, self.evaluate())
         self.say(line)
         self._record(row, {"seconds": self.clock.seconds()})
         self.world.wait()
+
+    def _row_of(self, step: int, score: Any, chosen: Any = None) -> tuple[dict[str, Any], str]:
+        """Return the row of metrics of an evaluation and its line; see `evaluation_row`."""
+        answers_only = self.answers is not None
+        return evaluation_row(step, self._tokens_in(step), score, chosen, answers_only)
 
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate the model, sample text, and write the row of metrics."""
@@ -454,10 +480,10 @@ class Trainer:
         is_last = step == self.config.max_steps or self._stops_after(best)
         if is_last and self.evaluation.has_others:
             whole = score.plus(self.evaluate(others=True))
-            row, line = evaluation_row(step, self._tokens_in(step), whole, chosen=score)
+            row, line = self._row_of(step, whole, chosen=score)
             line += f" (all {self.evaluation.num_windows:,} windows)"
         else:
-            row, line = evaluation_row(step, self._tokens_in(step), score)
+            row, line = self._row_of(step, score)
         self.best = best
         self.say(line)
         if self.has_stopped() and step < self.config.max_steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import sys
@@ -159,3 +160,46 @@ def test_weights_that_are_not_finite_are_an_error_that_names_the_checkpoint(run,
     checkpoint = fill_weights(run.path, float("nan"))
     assert main(["--run", str(run.path)]) == 2
     assert f"{checkpoint}: weight" in error_of(capsys, "generate")
+
+
+@pytest.fixture
+def chat_run(tmp_path):
+    """A run whose tokenizer has the special tokens of a conversation."""
+    model = dataclasses.replace(MODEL, vocab_size=259)
+    return make_run(
+        tmp_path / "chat", model, byte_tokenizer("<|endoftext|>", "<|user|>", "<|assistant|>")
+    )
+
+
+def test_a_chat_continues_the_template_and_prints_the_answer(chat_run, capsys, monkeypatch):
+    template = "<|user|>Who?<|assistant|>"
+    whole = text_of(capsys, chat_run, "--prompt", template)
+    assert whole.startswith(template)
+    answer = text_of(capsys, chat_run, "--chat", "--prompt", "Who?")
+    assert answer == whole.removeprefix(template) != "\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Who?\nWho <|user|>\n"))
+    assert (
+        main(["--run", str(chat_run.path), "--max-new-tokens", "30", "--chat", "--interactive"])
+        == 0
+    )
+    printed = capsys.readouterr()
+    assert printed.out == answer
+    assert "must not contain <|user|>" in printed.err
+
+
+def test_a_chat_stops_at_the_end_of_the_answer(chat_run, capsys, monkeypatch):
+    def ids(model, prompt_ids, *_, eos_id, **__):
+        assert (prompt_ids[0], prompt_ids[-1], eos_id) == (257, 258, 256)
+        return iter(b"The cat.")
+
+    monkeypatch.setattr(streaming, "generate", ids)
+    assert text_of(capsys, chat_run, "--chat", "--prompt", "Who?") == "The cat.\n"
+
+
+def test_a_chat_requires_a_prompt_and_a_run_with_its_tokens(run, chat_run, capsys):
+    assert main(["--run", str(run.path), "--chat", "--prompt", "Who?"]) == 2
+    assert "no special token <|user|>" in error_of(capsys, "generate")
+    assert main(["--run", str(chat_run.path), "--chat"]) == 2
+    assert "--chat requires a prompt" in error_of(capsys, "generate")
+    assert main(["--run", str(chat_run.path), "--chat", "--prompt", "<|assistant|>"]) == 2
+    assert "--prompt must not contain <|assistant|>" in error_of(capsys, "generate")

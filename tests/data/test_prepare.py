@@ -310,3 +310,62 @@ def test_token_files_of_other_directories_are_not_the_runs_own(tiny, corpora, ca
     capsys.readouterr()
     assert main(["--resume", "run", "--max-steps", "3", "--data.from", "run"]) == 2
     assert "the run did not write this file" in capsys.readouterr().err
+
+
+TURNS = ["--data.prompt-field", "ask", "--data.answer-field", "say"]
+
+
+@pytest.fixture
+def turns(tiny):
+    rows = [{"ask": f"What is {i}?", "say": f"It is {i + 1} minus one."} for i in range(200)]
+    Path("turns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "turns.jsonl"
+
+
+def test_prompts_and_answers_are_encoded_with_the_template(tiny, turns, capsys):
+    assert run(tiny, "--data.train-path", turns, *TURNS) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"\nstep \d+: answers only: validation loss", out)
+    assert re.search(r"\nloss counts +only the answers\n", out)
+    tokenizer = Tokenizer.from_directory("run/tokenizer")
+    assert tokenizer.special_tokens == [END, "<|user|>", "<|assistant|>"]
+    texts = [tokenizer.decode(np.load(f"run/data/{split}.npy")) for split in ("train", "valid")]
+    assert "".join(texts) == "".join(
+        f"<|user|>What is {i}?<|assistant|>It is {i + 1} minus one.{END}" for i in range(200)
+    )
+    assert 0 < texts[1].count(END) < 30
+    assert main(["--resume", "run", "--max-steps", "4"]) == 0
+    assert main(["--resume", "run", "--max-steps", "5", "--data.prompt-field", "say"]) == 2
+
+
+def test_a_tokenizer_without_the_special_tokens_gets_them(tiny, turns):
+    Path("plain.txt").write_text("It is one minus one. What is it? " * 100)
+    old = save_tokenizer("tok", "plain.txt")
+    assert run(tiny, "--data.train-path", turns, *TURNS, "--data.tokenizer", "tok") == 0
+    tokenizer = Tokenizer.from_directory("run/tokenizer")
+    assert tokenizer.special_tokens == [END, "<|user|>", "<|assistant|>"]
+    assert tokenizer.vocab_size == old.vocab_size + 2
+    assert main(["--resume", "run", "--max-steps", "4"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (TURNS[:2], "--data.prompt-field requires --data.answer-field"),
+        (TURNS[2:], "--data.answer-field requires --data.prompt-field"),
+        ([*TURNS, "--data.field", "say"], "--data.field cannot be given with --data.answer-field"),
+        ([*TURNS, "--data.prompt-field", "say"], "must not be --data.prompt-field"),
+        ([*TURNS, "--data.train-path", "a.txt"], "applies only to JSON Lines, but a.txt is text"),
+        ([*TURNS, "--data.valid-path", "a.txt"], "applies only to JSON Lines, but a.txt is text"),
+        ([*TURNS, "--data.valid-path", "a.npy"], "is the token file a.npy"),
+        ([*TURNS, "--model.vocab-size", "258"], "must be at least 259"),
+    ],
+)
+def test_options_that_do_not_fit_prompts_and_answers_are_rejected(
+    tiny, turns, capsys, words, problem
+):
+    Path("a.txt").write_text("A story.")
+    np.save("a.npy", np.arange(9, dtype=np.uint16))
+    assert run(tiny, "--data.train-path", turns, *words) == 2
+    assert problem in capsys.readouterr().err
+    assert not Path("run").exists()

@@ -59,6 +59,9 @@ class StandIns:
         if name.endswith((".txt", ".py")):
             return text.encode()
         rows = [story.strip() for story in text.split(END_OF_TEXT) if story.strip()]
+        if name == "turns.jsonl":
+            turns = ({"prompt": "write a story", "story": row} for row in rows)
+            return "".join(json.dumps(turn) + "\n" for turn in turns).encode()
         if name.endswith(".jsonl"):
             return "".join(json.dumps({"text": row}) + "\n" for row in rows).encode()
         if name.endswith(".parquet"):

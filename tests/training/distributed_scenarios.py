@@ -22,7 +22,15 @@ from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.numerics import default_dtype
-from tests.training.tiny_runs import CONFIG, TOKENIZER, TRAIN, VALID
+from tests.training.tiny_runs import (
+    CONFIG,
+    TOKENIZER,
+    TRAIN,
+    TURN_IDS,
+    TURNS,
+    TURNS_TOKENIZER,
+    VALID,
+)
 
 STEPS = 12
 WHOLE = dataclasses.replace(
@@ -50,6 +58,8 @@ MUON = dataclasses.replace(
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
 ONEDNN = dataclasses.replace(MUON, products="onednn", sample_tokens=0)  # runs in float32
 DROPOUT = dataclasses.replace(ONEDNN if has_onednn() else MUON, dropout=0.2)
+# The micro-batches and the processes have different numbers of counted targets.
+ANSWERS = dataclasses.replace(WHOLE, data=TURNS.data, model=TURNS.model, accumulation=2)
 RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
@@ -80,6 +90,8 @@ SCENARIOS = {
             (f"dropout{RESUMED}", DROPOUT),
             ("mixed", WHOLE),
             (f"mixed{RESUMED}", WHOLE),
+            ("answers", ANSWERS),
+            (f"answers{RESUMED}", ANSWERS),
         )
     },
     **{
@@ -100,7 +112,7 @@ QUICK = (
     "single-to-fsdp",
     "fsdp-to-single",
     *(name for name in SCENARIOS if "onednn" in name or "dropout" in name),
-    *(name for name in SCENARIOS if name.startswith("ddp-mixed")),
+    *(name for name in SCENARIOS if name.startswith(("ddp-mixed", "ddp-answers"))),
 )
 
 
@@ -115,8 +127,11 @@ def train(path: Path, config, world: World | None = None) -> None:
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
     data = [mixed(TRAIN), mixed(VALID)] if "mixed" in path.name else [TRAIN, VALID]
+    tokenizer = TOKENIZER
+    if config.data.has_turns:
+        data, tokenizer = [TURN_IDS, TURN_IDS[:300]], TURNS_TOKENIZER
     trainer = Trainer(
-        config, *data, run, tokenizer=TOKENIZER, world=world, report=lambda line: None
+        config, *data, run, tokenizer=tokenizer, world=world, report=lambda line: None
     )
     resume_run(trainer, Resumption())
     trainer.fit()

@@ -23,6 +23,7 @@ from cs336_basics.tokenizer import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
 from cs336_basics.training import get_batch
 from cs336_basics.training.data import (
+    AnswerRule,
     StepBatches,
     StepLoader,
     TokenDocuments,
@@ -525,3 +526,41 @@ def test_spawned_workers_read_the_same_batches(files):
     options = {"num_workers": 2, "multiprocessing_context": "spawn"}
     spawned = list(StepLoader(windows, batches, **options))
     assert equal(spawned, list(StepLoader(windows, batches)))
+
+
+def counted_targets(tokens, rule):
+    """Return whether each token after the first is counted, by a loop over the whole text."""
+    counted, last = [], None
+    for token in tokens[:-1]:
+        if token in (rule.begin, rule.end, rule.prompt):
+            last = token
+        counted.append(last == rule.begin)
+    return counted
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(3, 2000), st.booleans())
+def test_windows_of_instruction_data_count_the_answers(seed, context_length, num_ids, is_joined):
+    generator = np.random.default_rng(seed)
+    rule = AnswerRule(begin=num_ids, end=1, prompt=2)
+    # With many ids, special tokens are rare, and the last one is many windows back.
+    tokens = generator.integers(0, num_ids + 1, size=context_length + 1500).astype(np.uint16)
+    tokens[generator.integers(0, 100)] = rule.begin
+    source = JoinedTokens([tokens[:700], tokens[700:]]) if is_joined else tokens
+    windows = TokenWindows(source, context_length, stride=1, answers=rule)
+    expected = np.where(counted_targets(tokens, rule), tokens[1:].astype(np.int64), -1)
+    starts = generator.integers(len(windows), size=20)
+    inputs, targets = pickle.loads(pickle.dumps(windows)).batch(starts)
+    for start, x, y in zip(starts, inputs, targets, strict=True):
+        assert x.tolist() == tokens[start : start + context_length].tolist()
+        assert y.tolist() == expected[start : start + context_length].tolist()
+    assert targets.is_contiguous()
+
+
+def test_an_answer_and_its_end_are_counted_and_the_template_is_not():
+    tokenizer = byte_tokenizer(END, "<|user|>", "<|assistant|>")
+    text = f"ab<|user|>c<|assistant|>de{END}<|user|>f<|assistant|>{END}g{END}"
+    tokens = np.array(tokenizer.encode(text))
+    windows = TokenWindows(tokens, len(tokens) - 1, answers=AnswerRule.of(tokenizer))
+    targets = windows[0][1].tolist()
+    assert tokenizer.decode([token for token in targets if token >= 0]) == f"de{END}{END}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -266,3 +267,23 @@ def test_a_scaled_loss_in_float16_has_the_gradients_of_float64():
         # The gradients are rounded to 11 bits a few times. If the forward pass divided them by the
         # number of rows, most would be zero.
         assert float((found - expected).norm() / expected.norm()) < 0.01
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("num_chunks", [1, 3])
+@pytest.mark.parametrize("soft_cap", [None, 2.0])
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_negative_targets_are_not_counted(num_chunks, soft_cap, share):
+    model = TransformerLM(dataclasses.replace(SMALL, logit_soft_cap=soft_cap))
+    ids = torch.randint(0, 20, (3, 7))
+    targets = ids[:, 1:].where(torch.rand(3, 6) < share, -1)
+    loss = LanguageModelLoss(model, num_chunks)(ids[:, :-1], targets)
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    logits = model(ids[:, :-1]).flatten(0, 1)
+    total = torch.nn.functional.cross_entropy(
+        logits, targets.flatten(), ignore_index=-1, reduction="sum"
+    )
+    expected = total / max(1, int((targets >= 0).sum()))
+    assert_close(loss, expected)
+    assert_close(gradients, torch.autograd.grad(expected, list(model.parameters())))
+    assert share > 0 or float(loss.detach()) == 0

@@ -27,7 +27,7 @@ from cs336_basics.training.start import Resumption, check_start, create_run, ope
 from tests.errors import rejects
 from tests.formats.huggingface.test_huggingface_models import foreign_model
 from tests.tokenizer.examples import byte_tokenizer
-from tests.training.tiny_runs import Crash, outcome
+from tests.training.tiny_runs import Crash, crash_in_step, outcome
 
 OLD_TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 40
 NEW_TEXT = "고양이가 매트 위에 앉았다. แมวนั่งบนเสื่อ The cat.<|endoftext|>" * 40
@@ -338,3 +338,25 @@ def test_options_for_a_new_tokenizer_are_refused(key, value, folder, new_text):
     data = dataclasses.replace(config.data, **{key: value})
     with rejects(f"data.{key}", value):
         start_from(dataclasses.replace(config, data=data))
+
+
+def test_instruction_data_adds_its_special_tokens_to_the_model(folder, tmp_path):
+    rows = [{"ask": f"The cat {i}?", "say": "sat on the mat."} for i in range(100)]
+    path = write(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    config = config_for(path, init_from=folder / "old")
+    data = dataclasses.replace(config.data, prompt_field="ask", answer_field="say")
+    config = start_from(dataclasses.replace(config, data=data))
+    assert config.model.vocab_size == SHAPE.vocab_size + 2
+    train(config, tmp_path / "whole")
+    with opened(config, tmp_path / "run") as trainer:
+        old, tokenizer = load_run(folder / "old")
+        new = trainer.tokenizer
+        assert new.special_tokens == [END_OF_TEXT, "<|user|>", "<|assistant|>"]
+        assert list(new.vocab.items())[: len(tokenizer)] == list(tokenizer.vocab.items())
+        rows = trainer.model.state_dict()["lm_head.weight"]
+        assert torch.equal(rows[: len(tokenizer)], old.state_dict()["lm_head.weight"])
+        crash_in_step(trainer, 4)
+    resume(tmp_path / "run")
+    resumed, whole = outcome(tmp_path / "run"), outcome(tmp_path / "whole")
+    names = [name for name in whole if not name.startswith("data/")]  # it names the directory
+    assert {name: resumed[name] for name in names} == {name: whole[name] for name in names}

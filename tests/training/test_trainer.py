@@ -20,11 +20,15 @@ from cs336_basics.training.data import step_generator
 from cs336_basics.training.evaluation import Score
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.optimizers import AdamWSettings
+from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import NonFiniteLossError
 from tests.errors import rejects
 from tests.training.tiny_runs import (
     CONFIG,
     TRAIN,
+    TURN_IDS,
+    TURNS,
+    TURNS_TOKENIZER,
     changed,
     crash_in_step,
     losses_of,
@@ -360,3 +364,72 @@ def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, uninterrupted)
     rounded, exact = losses_of(tmp_path, "train_loss"), uninterrupted_losses(uninterrupted)
     assert rounded != exact
     assert rounded == pytest.approx(exact, rel=0.05)
+
+
+def make_turns(path, config=TURNS):
+    return make(path, config, TURN_IDS, TURN_IDS[:400], tokenizer=TURNS_TOKENIZER)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("accumulation", [1, 2, 4])
+@pytest.mark.parametrize("loss_chunks", [1, 3])
+def test_a_step_on_instruction_data_has_the_mean_loss_of_the_answers(
+    tmp_path, accumulation, loss_chunks
+):
+    config = changed(TURNS, accumulation=accumulation, loss_chunks=loss_chunks)
+    trainer = make_turns(tmp_path, config)
+    inputs, targets = next(iter(trainer.loader))
+    per_window = (targets >= 0).sum(-1).tolist()
+    assert len(set(per_window)) > 1  # otherwise, a mean of means would be right, too
+    loss = trainer._compute_gradients(inputs, targets)
+    found = [parameter.grad.clone() for parameter in trainer.model.parameters()]
+    logits = trainer.model(inputs).flatten(0, 1)
+    expected = torch.nn.functional.cross_entropy(logits, targets.flatten(), ignore_index=-1)
+    torch.testing.assert_close(loss, expected.detach())
+    gradients = torch.autograd.grad(expected, list(trainer.model.parameters()))
+    torch.testing.assert_close(found, list(gradients))
+
+
+def test_a_batch_without_answers_changes_nothing(tmp_path):
+    trainer = make_turns(tmp_path)
+    inputs, targets = next(iter(trainer.loader))
+    assert trainer._compute_gradients(inputs, torch.full_like(targets, -1)) == 0
+    assert not any(parameter.grad.any() for parameter in trainer.model.parameters())
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_evaluation_of_instruction_data_is_of_the_answers(tmp_path):
+    trainer = make_turns(tmp_path, changed(TURNS, eval_windows=0))
+    lines = []
+    trainer.report = lines.append
+    score = trainer.evaluate()
+    trainer.model.eval()
+    windows = trainer.evaluation.windows
+    nats, text, num_bytes, tokens = 0.0, 0.0, 0, 0
+    for x, y in (windows[i] for i in range(len(windows))):
+        losses = -trainer.model(x[None]).log_softmax(-1)[0]
+        for j, token in enumerate(y.tolist()):
+            if token >= 0:
+                nats, tokens = nats + losses[j, token].item(), tokens + 1
+                if token < 256:
+                    text, num_bytes = text + losses[j, token].item(), num_bytes + 1
+    assert score.loss == pytest.approx(nats / tokens)
+    assert score.bits_per_byte == pytest.approx(text / math.log(2) / num_bytes)
+    assert trainer._row_of(3, score)[1].startswith("step 3: answers only: validation loss")
+
+
+def test_a_crashed_run_on_instruction_data_resumes_exactly(tmp_path):
+    make_turns(tmp_path / "whole").fit()
+    crash_in_step(make_turns(tmp_path / "run"), 12)
+    trainer = make_turns(tmp_path / "run")
+    resume_run(trainer, Resumption())
+    assert trainer.step == 10
+    trainer.fit()
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def test_instruction_data_requires_a_tokenizer_with_its_special_tokens(tmp_path):
+    with rejects("tokenizer", "data.answer_field"):
+        make(tmp_path / "a", TURNS, TURN_IDS, TURN_IDS, tokenizer=None)
+    with rejects("token", "<|assistant|>"):
+        make(tmp_path / "b", TURNS, TURN_IDS, TURN_IDS)

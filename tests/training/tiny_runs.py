@@ -8,8 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from cs336_basics._support.text import ASSISTANT, END_OF_TEXT, USER, turn
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory, comparable
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.optimizers import AdamWSettings
@@ -37,6 +39,16 @@ TOKENIZER = byte_tokenizer("<|endoftext|>")
 TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
 TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
 VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
+
+# Instruction data: prompts and answers of different lengths, some longer than a window.
+TURNS = dataclasses.replace(
+    CONFIG,
+    data=DataConfig(train_path="turns.jsonl", prompt_field="prompt", answer_field="answer"),
+    model=dataclasses.replace(CONFIG.model, vocab_size=259),
+)
+TURNS_TOKENIZER = byte_tokenizer(END_OF_TEXT, USER, ASSISTANT)
+_ANSWERS = (turn("Who?" * (i % 5), "The cat. " * (i % 4)) + END_OF_TEXT for i in range(60))
+TURN_IDS = np.array(TURNS_TOKENIZER.encode("".join(_ANSWERS)), dtype=np.uint16)
 
 
 def make(path, config=CONFIG, train=TRAIN, valid=VALID, **options):

@@ -21,15 +21,18 @@ from cs336_basics.text.sources.source import (
     TextBlock,
 )
 from cs336_basics.text.sources.tables import Arrow, Parquet
+from cs336_basics.text.sources.turns import Turns
 
 __all__ = [
     "DEFAULT_BLOCK_SIZE",
     "FORMATS",
     "DivisibleSource",
+    "JsonLines",
     "MissingFieldError",
     "Piece",
     "Source",
     "TextBlock",
+    "Turns",
     "check_options_are_used",
     "formats_of",
     "open_sources",

@@ -135,17 +135,19 @@ class JsonLines(RowSource, DivisibleSource):
             raise InputError(f"not JSON ({error}): {line[:60]!r}", place=where()) from None
         if not isinstance(row, dict):
             raise InputError(f"must be a JSON object, got {line[:60]!r}", place=where())
-        if self.field not in row:
-            names = short_repr(sorted(row)[:20])
-            raise InputError(f"no field {self.field!r}; fields are {names}", place=where())
-        text = row[self.field]
-        if text is None:
-            return ""
-        if not isinstance(text, str):
-            raise InputError(
-                f"field {self.field!r} must be a string, got {text!r:.60}", place=where()
-            )
+        try:
+            text = self.text_of_row(row)
+        except InputError as error:
+            raise error.at(where()) from None
         return text if is_utf8 else text.encode("utf-8", "surrogateescape")
+
+    def text_of_row(self, row: dict[str, Any]) -> str:
+        """Return the text in a row.
+
+        Raises:
+            ValueError: If the row does not have the field, or it is not a string.
+        """
+        return string_in(row, self.field) or ""
 
     def _place_of(self, offset: int) -> str:
         """Return the number of the line at an offset. For a URL, return the offset instead.
@@ -162,6 +164,20 @@ class JsonLines(RowSource, DivisibleSource):
                 if left <= 0:
                     break
         return f"line {number:,}"
+
+
+def string_in(row: dict[str, Any], field: str) -> str | None:
+    """Return the string or null in a field of a row.
+
+    Raises:
+        ValueError: If the row does not have the field, or it is neither a string nor null.
+    """
+    if field not in row:
+        raise InputError(f"no field {field!r}; fields are {short_repr(sorted(row)[:20])}")
+    text = row[field]
+    if not isinstance(text, str | None):
+        raise InputError(f"field {field!r} must be a string, got {text!r:.60}")
+    return text
 
 
 def next_line(file: IO[bytes], start: int, end: int) -> int:

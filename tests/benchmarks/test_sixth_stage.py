@@ -85,7 +85,7 @@ def test_it_is_explained_and_traced():
 
 def test_it_runs_in_the_playground():
     rows = []
-    race({"merges": 30, "seconds": 30}, rows.append)
+    race({"text": "low lower newest widest " * 50, "merges": 9, "seconds": 30}, rows.append)
     last = {row["stage"]: row for row in rows if row["ended"]}
     assert list(last) == [*stages()] == list(TRAINERS)
     assert last["sorting"]["same"]

@@ -119,7 +119,8 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
         ValueError: If the file is too large, does not contain an object or repeats a key.
     """
     with open_regular(path) as file:
-        content = file.read(longest + 1)
+        # `read` allocates as many bytes as it is asked for.
+        content = file.read(min(os.fstat(file.fileno()).st_size, longest) + 1)
     if len(content) > longest:
         raise InputError(f"must have at most {longest:,} bytes", place=str(path))
     found = parse_json(content, path, unique_keys)

@@ -337,10 +337,12 @@ class BPE_Trainer:
         self.timings = recorder.timings
         splitter = self.splitter(tokens)
         if self.superwords_from is None:
-            learned = self._learn(count, splitter, self.rules(num_merges), tokens, recorder)
+            rules = self.rules(num_merges)
+            learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder)
         else:
-            num_words = self.start.num_merges(self.superwords_from, tokens)
-            words = self._learn(count, splitter, self.rules(num_words), tokens, recorder)
+            size = self.superwords_from
+            rules = self.rules(self.start.num_merges(size, tokens))
+            words = self._learn(count, splitter, rules, size, tokens, recorder)
             start = StartingVocabulary(words)
             rules = replace(
                 self.rules(start.num_merges(vocab_size, tokens)),
@@ -348,7 +350,7 @@ class BPE_Trainer:
                 limits=self._limits_of_superwords(),
             )
             splitter = replace(splitter, pattern=self.tokenizer_pattern)
-            learned = self._learn(count, splitter, rules, tokens, recorder)
+            learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder)
         recorder.finish()
         return learned
 
@@ -360,6 +362,7 @@ class BPE_Trainer:
         count: Callable[[Splitter], WordCounts],
         splitter: Splitter,
         rules: Rules,
+        vocab_size: int,
         special_tokens: list[str],
         recorder: Recorder,
     ) -> tuple[dict[int, bytes], list[Pair]]:
@@ -374,13 +377,12 @@ class BPE_Trainer:
             shown = {"pattern": splitter.pattern, "min_frequency": self.min_frequency}
             shown |= rules.limits.given()
             options = ", ".join(f"{name}={short_repr(value)}" for name, value in shown.items())
-            size = max(learned[0]) + 1
             warn(
                 f"no pair was left after {len(merges):,} of "
                 f"{counted(rules.num_merges, 'merge')} "
                 f"({counted(len(word_counts), 'distinct word')}, {options}), so the vocabulary has "
-                f"{size:,} tokens instead of {size + rules.num_merges - len(merges):,}; use more "
-                "text or other options"
+                f"{max(learned[0]) + 1:,} tokens instead of {vocab_size:,}; use more text or other "
+                "options"
             )
         return learned
 

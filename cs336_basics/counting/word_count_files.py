@@ -113,7 +113,8 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
 def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:
     """Return an array from the archive. `read_array_header` explains why `np.load` is not used."""
     member = archive.getinfo(f"{name}.npy")
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size > archive.start_dir:
+    sizes = member.file_size, member.compress_size
+    if member.compress_type != zipfile.ZIP_STORED or max(sizes) > archive.start_dir:
         raise InputError(f"{member.filename} is compressed, or longer than the file")
     content = archive.read(member)  # verifies the checksum
     stream = io.BytesIO(content)

@@ -26,7 +26,7 @@ def sanitized(request, tmp_path_factory):
     return command
 
 
-@pytest.mark.parametrize("name", ["counting", "encoder"])
+@pytest.mark.parametrize("name", ["counting", pytest.param("encoder", marks=pytest.mark.slow)])
 def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
     program = tmp_path / name
     source = HERE / f"{name}_contract.cpp"

@@ -112,7 +112,8 @@ QUICK = (
     "single-to-fsdp",
     "fsdp-to-single",
     *(name for name in SCENARIOS if "onednn" in name or "dropout" in name),
-    *(name for name in SCENARIOS if name.startswith(("ddp-mixed", "ddp-answers"))),
+    "ddp-mixed",
+    f"ddp-mixed{RESUMED}",
 )
 
 

@@ -313,7 +313,7 @@ def assert_same_losses(run, expected):
 @pytest.mark.parametrize(
     ("seed", "jobs"),
     [
-        (0, [("ddp", 2), ("fsdp", 2)]),
+        (0, [("fsdp", 2)]),
         *(
             pytest.param(seed, [(layout, 2), (layout, 4), (layout, 4)], marks=pytest.mark.slow)
             for layout in LAYOUTS

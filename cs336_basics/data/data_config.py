@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import ASSISTANT, END_OF_TEXT, USER
 from cs336_basics._support.validation import Checked, Paths, option
-from cs336_basics.data.mixture import Portion, parse_mixture
+
+if TYPE_CHECKING:
+    from cs336_basics.data.mixture import Portion
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,12 @@ class DataConfig(Checked):
     @property
     def portions(self) -> tuple[Portion, ...]:
         """The corpora of `mix`."""
-        return parse_mixture(self.mix or ())
+        if not self.mix:
+            return ()
+        # Help pages do not need the sources of text.
+        from cs336_basics.data.mixture import parse_mixture
+
+        return parse_mixture(self.mix)
 
 
 def _with_home(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:

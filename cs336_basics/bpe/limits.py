@@ -83,9 +83,13 @@ class Limits:
             given["veto"] = getattr(self.veto, "__qualname__", type(self.veto).__qualname__)
         return given
 
-    def __bool__(self) -> bool:
-        """Whether there is any limit."""
+    @cached_property
+    def _are_given(self) -> bool:
         return bool(self.given())
+
+    def __bool__(self) -> bool:
+        """Whether there is any limit. Trainers ask before every merge, so the answer is kept."""
+        return self._are_given
 
     def refuse(self, left: bytes, right: bytes, count: int) -> bool:
         """Return whether a pair must not be merged."""

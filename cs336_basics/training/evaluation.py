@@ -86,6 +86,30 @@ class Score(NamedTuple):
         )
 
 
+class TotalFigures:
+    """The figures of several scores together, which follow from their `total`."""
+
+    @property
+    def total(self) -> Score:
+        """Score of all tokens."""
+        raise NotImplementedError
+
+    @property
+    def loss(self) -> float:
+        """Mean loss in nats per predicted token."""
+        return self.total.loss
+
+    @property
+    def perplexity(self) -> float:
+        """Exponential of the loss."""
+        return self.total.perplexity
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """Bits per byte of text, without special tokens; see `Score`."""
+        return self.total.bits_per_byte
+
+
 def text_lengths(tokenizer: Tokenizer, vocab_size: int) -> Tensor:
     """Return the number of bytes of text in each token, int64 of shape (vocab_size,).
 

@@ -18,7 +18,7 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import AnswerRule
 from cs336_basics.training.distributed import World
-from cs336_basics.training.evaluation import Evaluation, Score
+from cs336_basics.training.evaluation import Evaluation, Score, TotalFigures
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ CORPUS_BITS = "val_bits_per_byte/"
 
 
 @dataclass(frozen=True)
-class MixedScore:
+class MixedScore(TotalFigures):
     """The score on each corpus of a mixture, and the score of the mixture.
 
     The loss of the mixture is the mean of the losses with the weights of the corpora. It estimates
@@ -50,21 +50,6 @@ class MixedScore:
             for weight, score in zip(self.weights, self.scores.values(), strict=True)
         ]
         return Score(*np.sum(rows, axis=0).tolist())
-
-    @property
-    def loss(self) -> float:
-        """Mean loss in nats per predicted token."""
-        return self.total.loss
-
-    @property
-    def perplexity(self) -> float:
-        """Exponential of the loss."""
-        return self.total.perplexity
-
-    @property
-    def bits_per_byte(self) -> float | None:
-        """Bits per byte of text; see `Score`."""
-        return self.total.bits_per_byte
 
     def plus(self, other: MixedScore) -> MixedScore:
         """Return the scores over the tokens of both."""

@@ -32,7 +32,13 @@ from cs336_basics.data.sources import Text, TextOrTokens
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, open_token_files
-from cs336_basics.training.evaluation import Score, evaluation_mode, text_lengths, window_sums
+from cs336_basics.training.evaluation import (
+    Score,
+    TotalFigures,
+    evaluation_mode,
+    text_lengths,
+    window_sums,
+)
 from cs336_basics.training.load_run import LoadedRun
 from cs336_basics.training.loss import LanguageModelLoss
 
@@ -48,7 +54,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class TextScores:
+class TextScores(TotalFigures):
     """The result of evaluating a model on texts."""
 
     texts: tuple[Score, ...]
@@ -58,21 +64,6 @@ class TextScores:
     def total(self) -> Score:
         """Score of all texts together."""
         return total_score(self.texts)
-
-    @property
-    def loss(self) -> float:
-        """Mean loss in nats per token."""
-        return self.total.loss
-
-    @property
-    def perplexity(self) -> float:
-        """Exponential of the loss."""
-        return self.total.perplexity
-
-    @property
-    def bits_per_byte(self) -> float | None:
-        """Bits per byte of text, without special tokens; see `Score`."""
-        return self.total.bits_per_byte
 
 
 def evaluate(

@@ -83,33 +83,24 @@ cdef object ONE = 1, REPLACE = "replace"
 
 def decode(method):
     """Return `Tokenizer.decode` with its usual calls compiled."""
+    return _decoding(method, True)
 
+
+def decode_bytes(method):
+    """Return `Tokenizer.decode_bytes` with its usual calls compiled."""
+    return _decoding(method, False)
+
+
+def _decoding(method, bint as_text):
     @wraps(method)
     def decode(self, ids, errors=None, *, skip_special_tokens=False):
         cdef UsualCalls calls
         if errors is None and skip_special_tokens is False:
             calls = calls_of(self)
             if calls is not None:
-                text = calls.decode(ids, True)
-                if text is not None:
-                    return text
+                found = calls.decode(ids, as_text)
+                if found is not None:
+                    return found
         return method(self, ids, errors, skip_special_tokens=skip_special_tokens)
 
     return decode
-
-
-def decode_bytes(method):
-    """Return `Tokenizer.decode_bytes` with its usual calls compiled."""
-
-    @wraps(method)
-    def decode_bytes(self, ids, errors=None, *, skip_special_tokens=False):
-        cdef UsualCalls calls
-        if errors is None and skip_special_tokens is False:
-            calls = calls_of(self)
-            if calls is not None:
-                data = calls.decode(ids, False)
-                if data is not None:
-                    return data
-        return method(self, ids, errors, skip_special_tokens=skip_special_tokens)
-
-    return decode_bytes

@@ -255,6 +255,7 @@ text: str = tokenizer.encode("text")  # wrong
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("checker", "interpreter"), [("mypy", "--python-executable"), ("pyright", "--pythonpath")]
 )

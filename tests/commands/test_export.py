@@ -269,6 +269,7 @@ def test_an_exported_gguf_file_is_compared(tmp_path, model_run, capsys, words, k
     assert "; 2 steps; 192 tokens; training loss 5.5000; validation loss 5.7500; " in description
 
 
+@pytest.mark.slow
 def test_an_exported_onnx_directory_is_compared(tmp_path, model_run, capsys):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

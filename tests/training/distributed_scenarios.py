@@ -111,7 +111,9 @@ QUICK = (
     "fsdp-muon",
     "single-to-fsdp",
     "fsdp-to-single",
-    *(name for name in SCENARIOS if "onednn" in name or "dropout" in name),
+    "ddp-onednn",
+    "fsdp-dropout",
+    f"fsdp-dropout{RESUMED}",
     "ddp-mixed",
     f"ddp-mixed{RESUMED}",
 )

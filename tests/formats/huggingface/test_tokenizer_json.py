@@ -210,7 +210,7 @@ def test_random_texts_have_equal_ids_text_and_offsets(exported, pattern):
         assert_equal(*exported[pattern], text)
 
 
-@pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [331, pytest.param(7, marks=pytest.mark.slow)])
 @EVERY_PATTERN
 def test_characters_have_equal_ids_in_every_context(exported, pattern, step):
     ours, theirs = exported[pattern]

@@ -223,6 +223,7 @@ def test_a_model_that_onnx_cannot_represent_is_refused_before_writing(tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_context_of_one_token_can_be_exported(tmp_path):
     config = {**SMALL, "context_length": 1, "num_layers": 1}
     model = random_model(**config)

@@ -130,9 +130,8 @@ def test_large_texts_can_be_interrupted_and_get_the_same_ids():
     whole = "!." * 8_600_000  # one span
     for text in (cut, whole):
         ids = tokenizer.encode(text)
-        assert ids == tokenizer.encode_array(text, num_workers=2).tolist()
+        assert np.array_equal(ids, tokenizer.encode_array(text, num_workers=2))
         assert tokenizer.decode(ids) == text
-    assert ids == list(tokenizer.encode_iterable([whole]))
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics._support.messages import short_names
 from cs336_basics._support.progress import progress_bar
 from cs336_basics._support.validation import Count, option
 from cs336_basics._support.visible import without_controls
@@ -28,6 +29,7 @@ from cs336_basics.commands._options import (
 )
 from cs336_basics.commands._outputs import check_output
 from cs336_basics.commands._tables import table_lines
+from cs336_basics.data.data_config import check_turn_fields
 
 if TYPE_CHECKING:
     from cs336_basics.data.sources import TextOrTokens
@@ -71,6 +73,17 @@ class Options(SeveralTexts):
         None,
         metavar="FILE",
     )
+    pack: Literal["joined", "documents"] | None = option(
+        "what a token attends to, as in train's --data.pack (default: as each run was trained; "
+        "joined for other models)",
+        None,
+    )
+    prompt_field: str | None = option(
+        "JSON Lines field that contains a prompt, for instruction data; requires answer_field", None
+    )
+    answer_field: str | None = option(
+        "JSON Lines field that contains the answer to the prompt; only answers count", None
+    )
     format: Literal["table", "json"] = option("output format", "table")
     overwrite: bool = option("replace existing output", False)
     device: str = DEVICE
@@ -83,14 +96,32 @@ class Options(SeveralTexts):
             raise InputError(("pass ", Argument("run"), " or ", Argument("model")))
         if self.checkpoint is not None and not self.run:
             raise InputError(("requires ", Argument("run")), argument="checkpoint")
+        check_turn_fields(
+            self.prompt_field, self.answer_field, field=self.field, column=self.column
+        )
+        self.field = self.answer_field or self.field
 
     def texts(self) -> list[tuple[str, TextOrTokens]]:
         """Return the name and the source of each input."""
-        from cs336_basics.data.sources import TOKEN_ENDINGS, Text, TokenFiles
+        from cs336_basics.data.sources import TOKEN_ENDINGS, Text, TokenFiles, turns_in
         from cs336_basics.text.paths import expand_paths
 
         names = [name for name in self.input if not name.endswith(TOKEN_ENDINGS)]
-        corpora = dict(self.corpora(listed=self.format == "table", names=names) if names else ())
+        try:
+            corpora = dict(
+                self.corpora(listed=self.format == "table", names=names) if names else ()
+            )
+        except InputError as error:
+            given = "field" if self.answer_field is None else "answer_field"
+            raise error.renamed(lambda name: given if name == "field" else name) from None
+        if self.prompt_field is not None:
+            if len(names) < len(self.input):
+                name = next(name for name in self.input if name not in names)
+                raise InputError(
+                    f"applies only to JSON Lines, but {printable_path(name)} is a token file",
+                    argument="answer_field",
+                )
+            corpora = {name: turns_in(found, self.prompt_field) for name, found in corpora.items()}
         return [
             (name, Text.of(corpora[name]) if name in corpora else TokenFiles(expand_paths(name)))
             for name in self.input
@@ -108,6 +139,10 @@ class _Model(NamedTuple):
     step: int | None
     """Step of the run's checkpoint, if known."""
     loaded: LoadedRun
+    pack: str = "joined"
+    """What a token attends to, unless it is given."""
+    saw_turns: bool = False
+    """Whether the model was trained on answers."""
 
 
 class _Result(NamedTuple):
@@ -119,13 +154,21 @@ class _Result(NamedTuple):
     documents: int | None
     score: Score
     reading: Reading
+    pack: str
+    counted: str
+    """The predicted tokens that count: all, or those of answers."""
     tokenizer_hash: str
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON."""
         fields = {name: value for name, value in self._asdict().items() if value is not None}
         score, reading = fields.pop("score"), fields.pop("reading")
-        return {**fields, **_figures(score), **reading._asdict()}
+        return {
+            **fields,
+            **_figures(score),
+            "context_length": reading.context_length,
+            "stride": reading.stride,
+        }
 
 
 def _figures(score: Score) -> dict[str, float | None]:
@@ -153,10 +196,12 @@ def evaluate(options: Options) -> None:
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
     encoded: dict[tuple[str, int], EncodedText] = {}  # models may share a tokenizer
-    results, lines = [], []
+    results, lines, trained_on_answers = [], [], []
     with tempfile.TemporaryDirectory(prefix="cs336-") as directory:
         for model in _models(options):
             tokenizer = model.loaded.tokenizer
+            if model.saw_turns and options.answer_field is None:
+                trained_on_answers.append(model.name)
             for number, (name, source) in enumerate(texts):
                 key = tokenizer.hash(), number
                 if key not in encoded:
@@ -176,6 +221,11 @@ def evaluate(options: Options) -> None:
         return
     for line in _table(results):
         say(line)
+    if trained_on_answers:
+        say(
+            f"trained on the answers of instruction data: {short_names(trained_on_answers)}; "
+            "without --prompt-field and --answer-field, all tokens count"
+        )
     if options.per_document is not None:
         say(f"written to {options.per_document}")
 
@@ -183,6 +233,7 @@ def evaluate(options: Options) -> None:
 def _models(options: Options) -> Iterator[_Model]:
     """Load the models, one at a time."""
     from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
+    from cs336_basics.training.config_files import load_config
     from cs336_basics.training.devices import choose_device
     from cs336_basics.training.load_run import LoadedRun, load_run
     from cs336_basics.training.origin import find_origin
@@ -199,7 +250,8 @@ def _models(options: Options) -> Iterator[_Model]:
         raise error.renamed(lambda name: "model" if name == "init_from" else name) from None
     for path, checkpoint in checkpoints.items():
         loaded = load_run(path, checkpoint=checkpoint, device=options.device)
-        yield _Model(path, step_of(checkpoint), loaded)
+        data = load_config(runs[path].config).data
+        yield _Model(path, step_of(checkpoint), loaded, data.pack, data.has_turns)
     for path, origin in origins.items():
         model = origin.load()
         try:
@@ -213,11 +265,26 @@ def _score(
     options: Options, model: _Model, name: str, text: EncodedText
 ) -> tuple[_Result, list[str]]:
     """Return the result of a model on a text, and a line of JSON for each document if asked."""
+    from cs336_basics.training.data import AnswerRule
     from cs336_basics.training.text_evaluation import Reading, score_sequences, total_score
 
-    reading = Reading.of(model.loaded, options.context_length, options.stride)
     per_document = options.per_document is not None
     tokenizer = model.loaded.tokenizer
+    pack = options.pack or model.pack
+    answers, document_start = None, text.marks.separator
+    if options.answer_field is not None:
+        try:
+            answers = AnswerRule.of(tokenizer)
+        except InputError as error:
+            raise error.at(printable_path(model.name)) from None
+        document_start = answers.prompt
+    reading = Reading.of(
+        model.loaded,
+        options.context_length,
+        options.stride,
+        document_start if pack == "documents" else None,
+        answers,
+    )
     with progress_bar(True, total=len(text.tokens), desc=without_controls(model.name)) as bar:
         scores = score_sequences(
             model.loaded, text.sequences(per_document), reading, advance=bar.update
@@ -229,6 +296,8 @@ def _score(
         len(scores) if per_document else None,
         total_score(scores),
         reading,
+        pack,
+        "all" if answers is None else "answers",
         tokenizer.hash(),
     )
     if not per_document:
@@ -256,6 +325,10 @@ def _table(results: Sequence[_Result]) -> list[str]:
         "tokens": [f"{result.score.tokens:,.0f}" for result in results],
         "window": [f"{result.reading.context_length:,}" for result in results],
         "stride": [f"{result.reading.stride:,}" for result in results],
+    }
+    if any(result.pack != "joined" for result in results):
+        columns["pack"] = [result.pack for result in results]
+    columns |= {
         "loss": [_shown(result.score.loss, 4) for result in results],
         "perplexity": [_shown(result.score.perplexity, 2) for result in results],
         "bits/byte": [_shown(result.score.bits_per_byte, 4) for result in results],
@@ -264,6 +337,8 @@ def _table(results: Sequence[_Result]) -> list[str]:
     lines.append(
         "bytes and bits/byte: of the predicted text, without special tokens and without their loss"
     )
+    if results[0].counted == "answers":
+        lines.append("all figures: of the answers only, and of the token that ends each")
     if len({result.tokenizer_hash for result in results}) > 1:
         lines.append(
             "loss and perplexity are per token, so only bits/byte compares models with different "
@@ -285,4 +360,5 @@ COMMAND = Command(
     "evaluate --run runs/a runs/b --checkpoint best --model llama/ --input a.txt b.jsonl \\\n"
     "      --field text --stride 128",
     "evaluate --run runs/my --input reviews.jsonl --field text --per-document losses.jsonl",
+    "evaluate --run runs/chat --input turns.jsonl --prompt-field prompt --answer-field answer",
 )

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import printable_path
-from cs336_basics._support.text import ASSISTANT, USER, turn
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands._cli import complain, describe_error, say, show
 from cs336_basics.commands._options import CHECKPOINT, DEVICE, NUM_WORKERS, Command, UsageError
 
 if TYPE_CHECKING:
-    from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.generation.conversation import Conversation
 
 
 @dataclass(kw_only=True)
@@ -66,15 +65,18 @@ def generate(options: Options) -> None:
         )
     if options.chat and not (options.interactive or options.prompt):
         raise UsageError("--chat requires a prompt", remedy="add --prompt or --interactive")
-    continuation = _load(options)
+    continuation, conversation = _load(options)
     if options.interactive:
-        _converse(continuation, shows_prompts=not options.chat)
+        _read_prompts(continuation, conversation)
     else:
         _print_text("" if options.chat else options.prompt, continuation(options.prompt))
 
 
-def _load(options: Options) -> Callable[[str], Iterator[str]]:
+def _load(options: Options) -> tuple[Callable[[str], Iterator[str]], Conversation | None]:
     """Load the model, and return a function that streams the continuation of a prompt.
+
+    With `chat`, the function streams the answer to a prompt, after the earlier turns of the
+    conversation, which is also returned.
 
     Raises:
         ValueError, OSError: If the run, the checkpoint or an option is invalid.
@@ -83,6 +85,8 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     import torch
 
     from cs336_basics.generation import Sampling, stop_at
+    from cs336_basics.generation.conversation import STOPS, Conversation
+    from cs336_basics.training.data import AnswerRule
     from cs336_basics.training.load_run import load_run
 
     # Check the options before loading the model, which is slow.
@@ -97,39 +101,32 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
     run = load_run(options.run, checkpoint=options.checkpoint or "last", device=options.device)
+    conversation = None
+    stop = options.stop
     if options.chat:
-        _check_chats(run.tokenizer, options.run)
+        try:
+            AnswerRule.of(run.tokenizer)
+        except InputError as error:
+            raise error.at(printable_path(options.run)) from None
+        conversation = Conversation(
+            run.tokenizer, run.model.config.context_length, options.max_new_tokens
+        )
+        stop = (*stop, *STOPS)
     # All prompts share one generator, so a repeated prompt gets a different answer.
     generator = torch.Generator().manual_seed(options.seed)
 
     def continuation(prompt: str) -> Iterator[str]:
-        return run.stream(
-            turn(prompt) if options.chat else prompt,
+        texts = run.stream(
+            prompt if conversation is None else conversation.text_for(prompt),
             options.max_new_tokens,
             sampling,
-            stop=options.stop,
+            stop=stop,
             generator=generator,
             use_cache=not options.no_cache,
         )
+        return texts if conversation is None else conversation.recorded(prompt, texts)
 
-    return continuation
-
-
-def _check_chats(tokenizer: Tokenizer, run: Path) -> None:
-    for token in (USER, ASSISTANT):
-        if token not in tokenizer.special_tokens:
-            raise InputError(
-                f"the tokenizer has no special token {token}, so the run was not trained on "
-                "prompts and answers",
-                place=printable_path(run),
-                remedy=(
-                    "train with ",
-                    Argument("data.prompt_field"),
-                    " and ",
-                    Argument("data.answer_field"),
-                    ", or generate without chat",
-                ),
-            )
+    return continuation, conversation
 
 
 def _print_text(prompt: str, continuation: Iterator[str]) -> None:
@@ -140,10 +137,13 @@ def _print_text(prompt: str, continuation: Iterator[str]) -> None:
     show("\n")
 
 
-def _converse(continuation: Callable[[str], Iterator[str]], shows_prompts: bool) -> None:
+def _read_prompts(
+    continuation: Callable[[str], Iterator[str]], conversation: Conversation | None
+) -> None:
     """Read prompts and continue each one, until the end of the input.
 
-    Ctrl-C stops the current text or, at the prompt, exits.
+    Ctrl-C stops the current text or, at the prompt, exits. An empty line starts a new conversation,
+    if there is one.
     """
     with contextlib.suppress(ImportError):  # not on Windows
         import readline  # noqa: F401 -- adds line editing and history to `input`
@@ -151,14 +151,18 @@ def _converse(continuation: Callable[[str], Iterator[str]], shows_prompts: bool)
         sys.stdin.reconfigure(errors="surrogateescape")  # invalid UTF-8 fails only one prompt
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # piped output contains only the texts
-        say("Enter one prompt per line. Ctrl-C stops a text, and Ctrl-D exits.")
+        new = "" if conversation is None else " An empty line starts a new conversation."
+        say(f"Enter one prompt per line. Ctrl-C stops a text, and Ctrl-D exits.{new}")
     while True:
         try:
             prompt = input("> " if on_terminal else "")
         except EOFError:
             return
+        if conversation is not None and not prompt:
+            conversation.forget()
+            continue
         try:
-            _print_text(prompt if shows_prompts else "", continuation(prompt))
+            _print_text(prompt if conversation is None else "", continuation(prompt))
         except KeyboardInterrupt:
             show("\n")
         except InputError as error:  # the tokenizer rejects this prompt; the next may be fine

@@ -92,6 +92,19 @@ def id_range(tokens: Ids) -> tuple[int, int]:
     return min(ends, default=0), max(ends, default=-1)
 
 
+def contains(tokens: Ids, token_id: int) -> bool:
+    """Return whether an id occurs, reading no more tokens than needed."""
+    size = 1 << 12
+    start = 0
+    while start < len(tokens):
+        if (tokens[start : start + size] == token_id).any():
+            return True
+        release_pages(tokens)
+        start += size
+        size = min(2 * size, _BLOCK)
+    return False
+
+
 def check_is_whole(tokens: Ids) -> None:
     """Check that the files of memory maps have not been truncated since they were mapped.
 

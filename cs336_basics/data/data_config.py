@@ -73,6 +73,11 @@ class DataConfig(Checked):
         "JSON Lines field that contains the answer to the prompt; the loss counts only answers",
         None,
     )
+    pack: Literal["joined", "documents"] = option(
+        "what a token attends to: all earlier tokens of its window (joined), or only those of its "
+        "own document (documents)",
+        "joined",
+    )
     column: str | None = option("CSV, Parquet or Arrow column that contains the text", None)
     format: Literal["text", "jsonl", "csv", "parquet", "arrow"] | None = option(
         "format of train_path and valid_path (default: detected from name and content)", None
@@ -133,21 +138,9 @@ class DataConfig(Checked):
                     argument=key,
                     remedy="remove it",
                 )
-        if (self.prompt_field is None) != (self.answer_field is None):
-            given, other = ("prompt_field", "answer_field")
-            if self.prompt_field is None:
-                given, other = other, given
-            raise InputError(("requires ", Argument(other)), argument=given)
-        if self.has_turns:
-            for key in ("field", "column"):
-                if getattr(self, key) is not None:
-                    raise InputError(
-                        ("cannot be given with ", Argument("answer_field")), argument=key
-                    )
-            if self.prompt_field == self.answer_field:
-                raise InputError(
-                    ("must not be ", Argument("prompt_field")), argument="answer_field"
-                )
+        check_turn_fields(
+            self.prompt_field, self.answer_field, field=self.field, column=self.column
+        )
         for key in ("valid_path", "field", "column", "prompt_field"):
             if getattr(self, key) is not None and self.train_path is None and not self.mix:
                 raise InputError(
@@ -158,6 +151,17 @@ class DataConfig(Checked):
     def has_turns(self) -> bool:
         """Whether the data are prompts and answers."""
         return self.answer_field is not None
+
+    @property
+    def document_start(self) -> str | None:
+        """Special token with which each document starts for attention, or None if it sees all.
+
+        A text starts with the `<|endoftext|>` before it, from which its first token is predicted,
+        and ends with the prediction of the next one. A turn starts with its `<|user|>`.
+        """
+        if self.pack == "joined":
+            return None
+        return USER if self.has_turns else END_OF_TEXT
 
     @property
     def special_tokens(self) -> list[str]:
@@ -173,6 +177,30 @@ class DataConfig(Checked):
         from cs336_basics.data.mixture import parse_mixture
 
         return parse_mixture(self.mix)
+
+
+def check_turn_fields(prompt: str | None, answer: str | None, **others: str | None) -> None:
+    """Check the fields of prompts and answers.
+
+    Args:
+        prompt, answer: Values of `prompt_field` and `answer_field`.
+        others: Values of options for other texts, by name. They contradict these two.
+
+    Raises:
+        ValueError: If only one of the two is given, both are the same, or another is given, too.
+    """
+    if (prompt is None) != (answer is None):
+        given, other = "prompt_field", "answer_field"
+        if prompt is None:
+            given, other = other, given
+        raise InputError(("requires ", Argument(other)), argument=given)
+    if answer is None:
+        return
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(("cannot be given with ", Argument("answer_field")), argument=name)
+    if prompt == answer:
+        raise InputError(("must not be ", Argument("prompt_field")), argument="answer_field")
 
 
 def _with_home(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:

@@ -257,21 +257,27 @@ def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
             allow_unused=True,
         )
         if data.prompt_field is not None:
-            corpus = Corpus.of_sources(
-                [_turns(source, data.prompt_field) for source in corpus.sources]
-            )
+            corpus = turns_in(corpus, data.prompt_field)
         for source in corpus.sources:
             next(source.texts(Splitter().safe_cuts), None)  # reports a wrong field early
     return corpus
 
 
-def _turns(source: Source, prompt_field: str) -> Turns:
-    if not isinstance(source, JsonLines):
-        raise InputError(
-            f"applies only to JSON Lines, but {printable_path(source.path)} is {source.format}",
-            argument="answer_field",
-        )
-    return Turns.of(source, prompt_field)
+def turns_in(corpus: Corpus, prompt_field: str) -> Corpus:
+    """Return the prompts and answers in a corpus, whose `field` contains the answers.
+
+    Raises:
+        ValueError: If a file is not JSON Lines.
+    """
+    turns = []
+    for source in corpus.sources:
+        if not isinstance(source, JsonLines):
+            raise InputError(
+                f"applies only to JSON Lines, but {printable_path(source.path)} is {source.format}",
+                argument="answer_field",
+            )
+        turns.append(Turns.of(source, prompt_field))
+    return Corpus.of_sources(turns)
 
 
 def check_length(key: str, source: TextOrTokens | None, context_length: int) -> None:

@@ -29,6 +29,8 @@ class ModelCard:
     """Mapping from names, such as "validation loss", to values in nats per token."""
     origin: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Facts about the model that the training started from, if it did."""
+    chats: bool = False
+    """Whether the model was trained on prompts and answers. Exports then contain the template."""
 
 
 def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
@@ -38,6 +40,12 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
     terms of the data.
     """
     kind = FAMILY_NAMES[family_of(config)]
+    encoded = f'tokenizer({prompt!r}, return_tensors="pt").input_ids'
+    if card.chats:
+        encoded = (
+            'tokenizer.apply_chat_template([{"role": "user", "content": "Hello"}], '
+            'add_generation_prompt=True, return_tensors="pt").input_ids'
+        )
     lines = [
         "---",
         "library_name: transformers",
@@ -58,7 +66,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         "",
         f"tokenizer = AutoTokenizer.from_pretrained({name!r})",
         f"model = AutoModelForCausalLM.from_pretrained({name!r})",
-        f'ids = tokenizer({prompt!r}, return_tensors="pt").input_ids',
+        f"ids = {encoded}",
         f"output = model.generate(ids, max_length={config.context_length}, do_sample=True)",
         "print(tokenizer.decode(output[0]))",
         "```",

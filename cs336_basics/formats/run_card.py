@@ -48,6 +48,7 @@ def card_of_run(
             for key, name in LOSSES.items()
             if key in last
         },
+        chats=data.has_turns,
     )
 
 

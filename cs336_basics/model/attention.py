@@ -55,17 +55,36 @@ def scaled_dot_product_attention(
     return torch.einsum("...qk,...kv->...qv", weights, V)
 
 
-def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+def document_mask(documents: Tensor) -> Tensor:
+    """Return the mask of causal attention within documents, for `causal_attention`.
+
+    Position i attends to those of the positions 0 .. i that are in the same document.
+
+    Args:
+        documents: Number of the document that contains each position, shape (..., sequence).
+
+    Returns:
+        A boolean tensor of shape (..., 1, sequence, sequence), where the 1 stands for the heads.
+    """
+    same = documents[..., None, :, None] == documents[..., None, None, :]
+    return same.tril()
+
+
+def causal_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return the attention output where position i attends only to positions 0 .. i.
 
-    Q, K, V and the result have shape (..., sequence, d_k).
+    Q, K, V and the result have shape (..., sequence, d_k). If a mask is given, it allows only some
+    of these positions; see `document_mask`. It must not allow others.
     """
-    sequence = Q.shape[-2]
-    causal = torch.ones(sequence, sequence, dtype=torch.bool, device=Q.device).tril()
-    return scaled_dot_product_attention(Q, K, V, mask=causal)
+    if mask is None:
+        sequence = Q.shape[-2]
+        mask = torch.ones(sequence, sequence, dtype=torch.bool, device=Q.device).tril()
+    return scaled_dot_product_attention(Q, K, V, mask)
 
 
-def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 4) -> Tensor:
+def blocked_causal_attention(
+    Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, num_blocks: int = 4
+) -> Tensor:
     """Compute `causal_attention` in blocks of queries, skipping part of the masked scores.
 
     Q, K, V and the result have shape (..., sequence, d_k). The result has the dtype of V. The
@@ -83,8 +102,13 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
         values = torch.cat(value_blocks[:number], dim=-2)
         scores = at_least_float32(queries @ keys.transpose(-2, -1))  # (..., block, end)
         # Adding minus infinity hides later positions. This is faster than `masked_fill`.
-        start = keys.shape[-2] - queries.shape[-2]
-        hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device).triu(start + 1)
+        end = keys.shape[-2]
+        start = end - queries.shape[-2]
+        hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device)
+        if mask is None:
+            hidden = hidden.triu(start + 1)
+        else:
+            hidden = torch.where(mask[..., start:end, :end], 0.0, hidden)
         scores = scores + hidden
         exponentials = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
         # Softmax divides by the sum. Dividing after the product with V takes fewer divisions.
@@ -94,14 +118,14 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
     return torch.cat(outputs, dim=-2)
 
 
-def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
     """Compute `causal_attention` with PyTorch's fused kernel, which needs only linear memory.
 
     K and V may have fewer heads than Q; see `MultiHeadSelfAttention.for_queries`.
     """
     shares = Q.shape[:-2] != K.shape[:-2]
     return torch.nn.functional.scaled_dot_product_attention(
-        Q, K, V, is_causal=True, enable_gqa=shares
+        Q, K, V, mask, is_causal=mask is None, enable_gqa=shares
     )
 
 
@@ -114,7 +138,7 @@ def fused_masked_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor) -> Ten
     return torch.nn.functional.scaled_dot_product_attention(Q, K, V, mask, enable_gqa=shares)
 
 
-CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]] = {
     "sdpa": fused_causal_attention,
     "blocked": blocked_causal_attention,
     "reference": causal_attention,
@@ -295,6 +319,7 @@ class MultiHeadSelfAttention(Module):
         x: Tensor,
         token_positions: Tensor | None = None,
         cache: LayerCache | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output for x, with the same shape.
 
@@ -307,6 +332,8 @@ class MultiHeadSelfAttention(Module):
                 Required with a cache, with shape (batch, sequence).
             cache: Keys and values of earlier tokens, to which x also attends. The call adds the
                 keys and values of x.
+            mask: Positions to which each position attends, as in `causal_attention`, broadcast
+                against (..., heads, sequence, sequence). Not used with a cache.
         """
         q, k, v = self.project(x, token_positions)  # (..., heads, sequence, d_k) each
         # k and v may have fewer heads than q.
@@ -316,7 +343,7 @@ class MultiHeadSelfAttention(Module):
         else:
             if self._attend is not fused_causal_attention:  # this one repeats nothing
                 k, v = self.for_queries(k), self.for_queries(v)
-            heads = self._attend(q, k, v)
+            heads = self._attend(q, k, v, mask)
 
         joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, heads * d_k)
         return self.output_proj(joined)  # (..., sequence, d_model)

@@ -19,7 +19,11 @@ from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
 from cs336_basics._support.errors import InputError
-from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
+from cs336_basics.model.attention import (
+    MultiHeadSelfAttention,
+    RotaryPositionalEmbedding,
+    document_mask,
+)
 from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.init import start_model
 from cs336_basics.model.kv_cache import KVCache, LayerCache
@@ -84,23 +88,28 @@ class TransformerBlock(Module):
         x: Tensor,
         token_positions: Tensor | None = None,
         cache: LayerCache | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         """Transform x, (..., sequence, d_model); see `MultiHeadSelfAttention.forward`."""
         if self.recompute:
-            return checkpoint(self._transform, x, token_positions, cache, use_reentrant=False)
-        return self._transform(x, token_positions, cache)
+            return checkpoint(self._transform, x, token_positions, cache, mask, use_reentrant=False)
+        return self._transform(x, token_positions, cache, mask)
 
     def _transform(
-        self, x: Tensor, token_positions: Tensor | None, cache: LayerCache | None
+        self,
+        x: Tensor,
+        token_positions: Tensor | None,
+        cache: LayerCache | None,
+        mask: Tensor | None,
     ) -> Tensor:
         if self.norm == "pre":  # Xiong et al. 2020: the residual stream itself is never rescaled
-            x = x + self._drop(self.attn(self.ln1(x), token_positions, cache))
+            x = x + self._drop(self.attn(self.ln1(x), token_positions, cache, mask))
             x = x + self._drop(self.ffn(self.ln2(x)))
         elif self.norm == "post":  # Vaswani et al. 2017
-            x = self.ln1(x + self._drop(self.attn(x, token_positions, cache)))
+            x = self.ln1(x + self._drop(self.attn(x, token_positions, cache, mask)))
             x = self.ln2(x + self._drop(self.ffn(x)))
         else:
-            x = x + self._drop(self.attn(x, token_positions, cache))
+            x = x + self._drop(self.attn(x, token_positions, cache, mask))
             x = x + self._drop(self.ffn(x))
         return x
 
@@ -170,26 +179,36 @@ class TransformerLM(Module):
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
         start_model(self)
 
-    def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
+    def forward(
+        self, token_ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None
+    ) -> Tensor:
         """Return the logits for the token after each position, (..., sequence, vocab_size).
 
-        The logits at position i depend only on tokens 0 .. i.
+        The logits at position i depend only on tokens 0 .. i, or on those of them that are in the
+        same document.
 
         Args:
             token_ids: int32 or int64, shape (..., sequence), or (batch, sequence) with a cache.
             cache: Keys and values of the earlier tokens of each text. `token_ids` continue the
                 texts, and the call adds their keys and values. Up to rounding, the logits equal
                 those computed from the complete texts.
+            documents: Number of the document that contains each token, with the shape of
+                `token_ids`. No document then affects another, so the logits of each equal those
+                computed from this document alone, up to rounding: positions continue over the
+                sequence, but RoPE depends only on distances. Cannot be given with a cache.
 
         Raises:
-            ValueError: If a text would exceed the context length.
+            ValueError: If a text would exceed the context length, or `documents` has another shape
+                or is given with a cache.
             TypeError: If the ids have another dtype.
             IndexError: If an id is outside the vocabulary (checked only on the CPU, and not under
                 `torch.compile`).
         """
-        return self.logits(self.hidden_states(token_ids, cache))
+        return self.logits(self.hidden_states(token_ids, cache, documents))
 
-    def hidden_states(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
+    def hidden_states(
+        self, token_ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None
+    ) -> Tensor:
         """Return the input to the output head, (..., sequence, d_model); see `forward`."""
         sequence = token_ids.shape[-1]
         length = sequence + (max(cache.lengths) if cache is not None else 0)
@@ -201,6 +220,7 @@ class TransformerLM(Module):
                 remedy="keep only the last tokens",
             )
         check_ids(token_ids, self.config.vocab_size)
+        mask = None if documents is None else self._document_mask(token_ids, cache, documents)
 
         positions: Tensor | None = None
         layer_caches: Sequence[LayerCache | None] = [None] * len(self.layers)
@@ -209,12 +229,23 @@ class TransformerLM(Module):
             layer_caches = cache.visible(sequence)
         x = self.embed(token_ids)  # (..., sequence, d_model)
         for layer, layer_cache in zip(self.layers, layer_caches, strict=True):
-            x = layer(x, positions, layer_cache)  # (..., sequence, d_model)
+            x = layer(x, positions, layer_cache, mask)  # (..., sequence, d_model)
         if cache is not None:
             cache.advance(sequence)
         if self.ln_final is not None:
             x = self.ln_final(x)  # (..., sequence, d_model)
         return x
+
+    def _document_mask(self, token_ids: Tensor, cache: KVCache | None, documents: Tensor) -> Tensor:
+        if cache is not None:
+            raise InputError("cannot be given with a cache", argument="documents")
+        if documents.shape != token_ids.shape:
+            raise InputError(
+                f"must have shape {tuple(token_ids.shape)}, the shape of token_ids, got "
+                f"{tuple(documents.shape)}",
+                argument="documents",
+            )
+        return document_mask(documents)  # all layers share it
 
     def embed(self, token_ids: Tensor) -> Tensor:
         """Return the input to the first block, (..., d_model), for token_ids (...)."""

@@ -26,12 +26,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import ASSISTANT, END_OF_TEXT, USER
 from cs336_basics.data.checked_tokens import (
     CheckedTokens,
     check_is_whole,
+    contains,
     id_range,
     release_pages,
 )
@@ -80,6 +81,18 @@ class AnswerRule:
         Raises:
             ValueError: If the tokenizer does not have a special token.
         """
+        for token in (USER, ASSISTANT):
+            if token not in tokenizer.special_tokens:
+                raise InputError(
+                    f"the tokenizer has no special token {token}, so it is not one of a run on "
+                    "prompts and answers",
+                    remedy=(
+                        "train with ",
+                        Argument("data.prompt_field"),
+                        " and ",
+                        Argument("data.answer_field"),
+                    ),
+                )
         return cls(*map(tokenizer.special_token_id, (ASSISTANT, END_OF_TEXT, USER)))
 
     def targets_of(
@@ -101,6 +114,16 @@ class AnswerRule:
         before = np.asarray(begin_in_answers, dtype=bool)[:, None]
         is_counted = np.where(last < 0, before, last_ids == self.begin)
         return np.where(is_counted, windows[:, 1:], UNCOUNTED)
+
+    def is_answer_after(self, ids: npt.NDArray[Any], is_answer: bool) -> bool:
+        """Return whether the rule counts the token after some ids.
+
+        Args:
+            ids: Ids of shape (length,).
+            is_answer: Whether it counts the first of them.
+        """
+        found = np.flatnonzero(self._is_special(ids))
+        return bool(ids[found[-1]] == self.begin) if len(found) else is_answer
 
     def is_answer_at(self, tokens: TokenArray, start: int) -> bool:
         """Return whether the rule counts the token at `start`, looking back as far as needed."""
@@ -196,6 +219,13 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
                 f"{len(self.tokens):,} tokens",
                 argument=name,
                 remedy="use more text or a shorter context",
+            )
+        if answers is not None and not contains(self.tokens, answers.begin):
+            raise InputError(
+                f"must contain answers, but the token before an answer, {answers.begin}, does not "
+                f"occur in {len(self.tokens):,} tokens",
+                argument=name,
+                remedy="check the fields of the prompts and answers",
             )
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT, turn
 from cs336_basics.checkpoints.run_dir import subset_key
 from cs336_basics.data.checked_tokens import CheckedTokens
@@ -178,6 +178,18 @@ class Evaluation:
         number = min(count, config.eval_windows) or count
         self.chosen = np.arange(number) * count // number
         self.others = np.setdiff1d(np.arange(count), self.chosen)
+        if answers is not None and not self._counts_any():
+            raise InputError(
+                f"must have answers in the {counted(number, 'evaluated window')}, but no token of "
+                "them is part of one",
+                argument=name,
+                remedy=("use more text or more ", Argument("eval_windows")),
+            )
+
+    def _counts_any(self) -> bool:
+        """Return whether a target in the windows of every evaluation is counted."""
+        parts = np.array_split(self.chosen, -(-len(self.chosen) // 64))
+        return any(bool((self.windows.batch(part)[1] >= 0).any()) for part in parts)
 
     @property
     def num_windows(self) -> int:

@@ -223,6 +223,8 @@ class LanguageModelLoss(Module):
         precision: "float32", or "bfloat16" for matrix products under autocast. Weights and sums
             stay in float32.
         products: Key of PRODUCTS, used if the head is computed in chunks.
+        document_start: Id of the token with which each document starts. Tokens then attend only to
+            their own document. By default, they attend to all earlier tokens.
     """
 
     def __init__(
@@ -231,9 +233,11 @@ class LanguageModelLoss(Module):
         num_chunks: int = 1,
         precision: str = "float32",
         products: str = "torch",
+        document_start: int | None = None,
     ) -> None:
         super().__init__()
         self.model = model
+        self.document_start = document_start
         self.num_chunks = num_chunks
         self.products = products
         self.dtype = torch.bfloat16 if precision == "bfloat16" else None
@@ -250,11 +254,14 @@ class LanguageModelLoss(Module):
                 targets have no meaning.
         """
         reduced = self.dtype is not None
+        documents = None
+        if self.document_start is not None:
+            documents = (inputs == self.document_start).cumsum(-1)
         with torch.autocast(inputs.device.type, dtype=self.dtype, enabled=reduced):
             if self.num_chunks == 1:
-                logits = self.model(inputs)
+                logits = self.model(inputs, documents=documents)
             else:
-                hidden_states = self.model.hidden_states(inputs)
+                hidden_states = self.model.hidden_states(inputs, documents=documents)
         if self.num_chunks == 1:
             losses = token_losses(logits, targets.clamp(min=0))
             if reduction == "none":

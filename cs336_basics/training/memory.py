@@ -82,7 +82,12 @@ def step_memory(config: TrainConfig) -> StepMemory:
         )
         weights = live.alive
         optimizer = config.optimizer.build(model, precision=config.precision)
-        loss_of = LanguageModelLoss(model, config.loss_chunks, config.precision)
+        loss_of = LanguageModelLoss(
+            model,
+            config.loss_chunks,
+            config.precision,
+            document_start=None if config.data.document_start is None else 0,
+        )
 
         def micro_step() -> None:
             ids = torch.zeros(micro_batch, length, dtype=torch.int64)

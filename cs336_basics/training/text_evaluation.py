@@ -7,7 +7,8 @@ first is predicted once. With a stride equal to the context length, windows do n
 training. A smaller stride gives the ids longer contexts, and takes more time.
 
 A corpus is read as in training: one sequence of documents, separated by a special token. If its
-documents are evaluated on their own, each is a sequence that starts with this token.
+documents are evaluated on their own, each is a sequence that starts with this token. Two options of
+training data also exist here: attention within documents, and counting only answers; see `Reading`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from cs336_basics.data.sources import Text, TextOrTokens
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, open_token_files
+from cs336_basics.training.data import UNCOUNTED, AnswerRule
 from cs336_basics.training.evaluation import (
     Score,
     TotalFigures,
@@ -146,10 +148,19 @@ class Reading(NamedTuple):
     """Maximum number of ids in a window."""
     stride: int
     """Number of ids from the start of one window to the start of the next."""
+    document_start: int | None = None
+    """Id with which each document starts, if ids attend only to their own document."""
+    answers: AnswerRule | None = None
+    """Rule for instruction data, if only answers count."""
 
     @classmethod
     def of(
-        cls, run: LoadedRun, context_length: int | None = None, stride: int | None = None
+        cls,
+        run: LoadedRun,
+        context_length: int | None = None,
+        stride: int | None = None,
+        document_start: int | None = None,
+        answers: AnswerRule | None = None,
     ) -> Reading:
         """Return a reading for a model.
 
@@ -159,6 +170,7 @@ class Reading(NamedTuple):
                 length, which is also the maximum.
             stride: Number of ids from the start of one window to the start of the next. Defaults
                 to `context_length`, which is also the maximum.
+            document_start, answers: The fields of these names.
 
         Raises:
             TypeError, ValueError: If a number is not an integer or out of range.
@@ -169,7 +181,8 @@ class Reading(NamedTuple):
         checked_integer("context_length", context_length, 1, most)
         if stride is None:
             stride = context_length
-        return cls(context_length, checked_integer("stride", stride, 1, context_length))
+        checked_integer("stride", stride, 1, context_length)
+        return cls(context_length, stride, document_start, answers)
 
 
 class Window(NamedTuple):
@@ -181,6 +194,8 @@ class Window(NamedTuple):
     """At most context_length ids, and the id after them."""
     num_seen: int
     """Number of ids at the start that are not predicted, at least 1."""
+    begins_in_answer: bool = False
+    """Whether the first id is part of an answer, for instruction data."""
 
 
 def windows_of(sequence: int, chunks: Iterable[Ids], reading: Reading) -> Iterator[Window]:
@@ -188,19 +203,22 @@ def windows_of(sequence: int, chunks: Iterable[Ids], reading: Reading) -> Iterat
 
     A sequence of a single id has no window, because nothing is predicted.
     """
-    length, stride = reading
+    length, stride, answers = reading.context_length, reading.stride, reading.answers
     ids = np.empty(0, dtype=np.int64)
     num_seen = 1
+    in_answer = False
     for chunk in chunks:
         ids = np.concatenate([ids, chunk])
         start = 0
         while start + length < len(ids):
-            yield Window(sequence, ids[start : start + length + 1], num_seen)
+            yield Window(sequence, ids[start : start + length + 1], num_seen, in_answer)
             num_seen = length + 1 - stride
+            if answers is not None:
+                in_answer = answers.is_answer_after(ids[start : start + stride], in_answer)
             start += stride
         ids = ids[start:]
     if len(ids) > num_seen:
-        yield Window(sequence, ids, num_seen)
+        yield Window(sequence, ids, num_seen, in_answer)
 
 
 def score_sequences(
@@ -220,7 +238,11 @@ def score_sequences(
     model, tokenizer = run
     vocab_size = model.config.vocab_size
     lengths = text_lengths(tokenizer, vocab_size)
-    loss_of = LanguageModelLoss(model, math.ceil(_BATCH_TOKENS * vocab_size / _MOST_LOGITS))
+    loss_of = LanguageModelLoss(
+        model,
+        math.ceil(_BATCH_TOKENS * vocab_size / _MOST_LOGITS),
+        document_start=reading.document_start,
+    )
     device = next(model.parameters()).device
     sums: list[Tensor] = []
 
@@ -231,11 +253,11 @@ def score_sequences(
 
     with evaluation_mode(model), torch.inference_mode():
         for batch in _batches(windows()):
-            inputs, targets = _padded(batch)
+            inputs, targets = _padded(batch, reading.answers)
             losses = loss_of(inputs.to(device), targets.clamp(min=0).to(device), reduction="none")
             for window, found in zip(batch, window_sums(losses, targets, lengths), strict=True):
                 sums[window.sequence] += found
-            advance(int((targets >= 0).sum()))
+            advance(sum(len(window.ids) - window.num_seen for window in batch))
     return [Score(*found.tolist()) for found in sums]
 
 
@@ -250,7 +272,7 @@ def _batches(windows: Iterable[Window]) -> Iterator[list[Window]]:
             waiting = waiting[size:]
 
 
-def _padded(batch: Sequence[Window]) -> tuple[Tensor, Tensor]:
+def _padded(batch: Sequence[Window], answers: AnswerRule | None) -> tuple[Tensor, Tensor]:
     """Return the inputs and targets of windows, int64 of shape (windows, longest).
 
     Targets that do not count are -1. Inputs are padded at their ends, where they change nothing,
@@ -261,8 +283,11 @@ def _padded(batch: Sequence[Window]) -> tuple[Tensor, Tensor]:
     for row, window in enumerate(batch):
         ids[row, : len(window.ids)] = window.ids
         is_target[row, window.num_seen : len(window.ids)] = True
-    targets = np.where(is_target, ids, -1)
-    return torch.from_numpy(ids[:, :-1].copy()), torch.from_numpy(targets[:, 1:].copy())
+    targets = np.where(is_target, ids, UNCOUNTED)[:, 1:]
+    if answers is not None:
+        counted = answers.targets_of(ids, [window.begins_in_answer for window in batch])
+        targets = np.where(counted == UNCOUNTED, UNCOUNTED, targets)
+    return torch.from_numpy(ids[:, :-1].copy()), torch.from_numpy(targets.copy())
 
 
 # ----------------------------------------------------------------------------- corpora

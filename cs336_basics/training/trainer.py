@@ -144,6 +144,14 @@ class Trainer:
                     ("must be given with ", Argument("data.answer_field")), argument="tokenizer"
                 )
             self.answers = AnswerRule.of(tokenizer)
+        document_start = config.data.document_start
+        if document_start is not None and tokenizer is None:
+            raise InputError(
+                ("must be given with ", Argument("data.pack", "documents")), argument="tokenizer"
+            )
+        self.document_start: int | None = None
+        if document_start is not None and tokenizer is not None:
+            self.document_start = tokenizer.special_token_id(document_start)
         self.loader = self._load(train_tokens)
         self.evaluation: Evaluation | MixedEvaluation
         if isinstance(valid_tokens, MixedTokens):
@@ -168,6 +176,8 @@ class Trainer:
         Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
         checked at once, always before a checkpoint is saved.
         """
+        self._has_warned = False
+        """Whether a batch without answers has been reported."""
         self._unchecked: list[tuple[int, Tensor, Tensor | float]] = []
         """Step, loss and gradient norm of each step not yet checked for divergence."""
 
@@ -228,7 +238,11 @@ class Trainer:
             self.model, lr=config.schedule.max_learning_rate, precision=config.precision
         )
         self.loss_module: Module = LanguageModelLoss(
-            self.model, config.loss_chunks, config.precision, config.products
+            self.model,
+            config.loss_chunks,
+            config.precision,
+            config.products,
+            self.document_start,
         )
         if world.size > 1 and config.parallel == "ddp":
             self.loss_module = replicate(self.loss_module, self.device)
@@ -327,6 +341,7 @@ class Trainer:
         total = sum(counts) * self.world.size
         if self.answers is not None:  # the processes have different numbers
             (total,) = self.world.sum([sum(counts)])
+            self._warn_if_none_is_counted(total)
         micro_batches = [
             tensor.to(self.device, non_blocking=True).chunk(self.config.accumulation)
             for tensor in (inputs, targets)
@@ -343,6 +358,16 @@ class Trainer:
                 torch.autograd.backward(micro_loss)
             loss += micro_loss.detach()
         return self.world.mean(loss)
+
+    def _warn_if_none_is_counted(self, total: float) -> None:
+        if total or self._has_warned or not self.world.is_first:
+            return
+        self._has_warned = True
+        warn(
+            f"step {self.loader.step}: no token of the batch is part of an answer, so the loss is "
+            "0; if this happens often, use a larger batch_size, or a model.context_length that is "
+            "longer than most prompts"
+        )
 
     def _check_steps_are_finite(self) -> None:
         """Wait for the device and check all steps since the last check.

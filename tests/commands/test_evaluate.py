@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cs336_basics import load_run
+from cs336_basics._support.text import ASSISTANT, USER
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.formats import export_model
 from cs336_basics.model import ModelConfig
 from cs336_basics.tokenizer import encode_file
@@ -113,6 +115,66 @@ def test_figures_equal_those_of_transformers(capsys, folder, stride):
             # transformers' tokenizer knows the bytes of the predicted text, too.
             predicted = encode.decode(ids[1:]).encode()
             assert result["bytes"] == len(predicted) or "\ufffd" in predicted.decode()
+
+
+@pytest.fixture(scope="module")
+def chats(folder):
+    """A run on prompts and answers, packed and not, and two turns."""
+    tokenizer = byte_tokenizer(END, USER, ASSISTANT)
+    fields = {"train_path": "turns.jsonl", "prompt_field": "ask", "answer_field": "say"}
+    for pack in ("joined", "documents"):
+        make_run(folder / f"chat-{pack}", SMALL, tokenizer, DataConfig(**fields, pack=pack))
+        make_run(folder / pack, SMALL, tokenizer, DataConfig(pack=pack))
+    rows = [{"ask": "Who?", "say": "A cat."}, {"ask": "And?", "say": TEXTS[0]}]
+    (folder / "turns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return rows
+
+
+TURNS = ("--input", "turns.jsonl", "--prompt-field", "ask", "--answer-field", "say")
+
+
+def test_only_answers_count(capsys, chats):
+    (result,) = results_of(capsys, "--run", "chat-joined", *TURNS)
+    assert result["counted"] == "answers"
+    assert result["bytes"] == sum(len(row["say"]) for row in chats)
+    assert result["tokens"] == result["bytes"] + len(chats)  # and the token at each end
+    assert main(["--run", "chat-joined", *TURNS]) == 0
+    assert "of the answers only" in capsys.readouterr().out
+    (result,) = results_of(capsys, "--run", "chat-joined", "--input", "0.txt")
+    assert result["counted"] == "all"
+    assert main(["--run", "joined", "chat-joined", "--input", "0.txt"]) == 0
+    assert "instruction data: chat-joined; without --prompt-field" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [TURNS, ("--input", "rows.jsonl", "--field", "text")])
+def test_a_run_is_read_as_it_was_trained_unless_told_otherwise(capsys, chats, words):
+    names = ["chat-joined", "chat-documents"] if words == TURNS else ["joined", "documents"]
+    own = results_of(capsys, "--run", *names, *words)
+    assert [result["pack"] for result in own] == ["joined", "documents"]
+    # The weights are the same, so only the reading differs.
+    assert own[0]["loss"] != pytest.approx(own[1]["loss"], rel=1e-4)
+    assert own[0]["tokens"] == own[1]["tokens"]
+    for pack, expected in zip(("joined", "documents"), own, strict=True):
+        for result in results_of(capsys, "--run", *names, *words, "--pack", pack):
+            assert result["pack"] == pack
+            assert result["loss"] == pytest.approx(expected["loss"])
+    assert main(["--run", *names, *words]) == 0
+    assert "pack" in capsys.readouterr().out.splitlines()[0].split()
+
+
+def test_prompts_and_answers_need_both_fields_and_json_lines(capsys, chats, folder):
+    encode_file(byte_tokenizer(END), folder / "0.txt", folder / "ids.npy")
+    for words, message in (
+        (["--input", "turns.jsonl", "--prompt-field", "ask"], "--prompt-field requires"),
+        ([*TURNS, "--field", "say"], "--field cannot be given with --answer-field"),
+        (["--input", "0.txt", *TURNS[2:]], "--answer-field 'say' applies only to JSON Lines"),
+        (["--input", "ids.npy", *TURNS[2:]], "--answer-field applies only to JSON Lines"),
+        (["--input", "rows.jsonl", "--prompt-field", "ask", "--answer-field", "text"], "'ask'"),
+    ):
+        assert main(["--run", "chat-joined", *words]) == 2
+        assert message in error_of(capsys, "evaluate")
+    assert main(["--run", "words", *TURNS]) == 2
+    assert "words: the tokenizer has no special token <|user|>" in error_of(capsys, "evaluate")
 
 
 def test_each_document_has_a_line_of_its_own(capsys, folder):

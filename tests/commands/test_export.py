@@ -19,6 +19,7 @@ from cs336_basics._support.validation import option
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._options import UsageError
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.formats import exports
 from cs336_basics.formats.export_format import TokenizerFormat
@@ -42,12 +43,13 @@ MODEL = ModelConfig(
 )
 
 
-def make_run(directory, model_config=MODEL, tokenizer=None):
+def make_run(directory, model_config=MODEL, tokenizer=None, data=None):
     """Write a run with metrics, data records, and untrained models as checkpoints 1 and 2."""
     run = RunDirectory(directory)
     run.checkpoints.mkdir(parents=True)
     run.data.mkdir()
-    config, tokenizer = TrainConfig(model=model_config), tokenizer or trained("gpt2")
+    config = TrainConfig(model=model_config, data=data or DataConfig())
+    tokenizer = tokenizer or trained("gpt2")
     run.config.write_text(config_to_yaml(config))
     tokenizer.save(run.tokenizer)
     owner = owner_of_run(run, config, tokenizer)

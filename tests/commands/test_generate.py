@@ -196,6 +196,22 @@ def test_a_chat_stops_at_the_end_of_the_answer(chat_run, capsys, monkeypatch):
     assert text_of(capsys, chat_run, "--chat", "--prompt", "Who?") == "The cat.\n"
 
 
+def test_an_interactive_chat_remembers_its_turns(chat_run, capsys, monkeypatch):
+    seen = []
+
+    def ids(model, prompt_ids, *_, **__):
+        seen.append(bytes(i for i in prompt_ids if i < 256).decode())
+        return iter([*f"{len(seen)}.".encode(), 257, *b"Who is next?"])
+
+    monkeypatch.setattr(streaming, "generate", ids)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a?\nb?\nbad <|user|>\n\nc?\nd?\n"))
+    command = ["--run", str(chat_run.path), "--max-new-tokens", "2", "--chat", "--interactive"]
+    assert main(command) == 0
+    # The model's own next prompt is not part of the answer. An empty line starts again.
+    assert seen == ["a?", "a?1.b?", "c?", "c?3.d?"]
+    assert capsys.readouterr().out == "1.\n2.\n3.\n4.\n"
+
+
 def test_a_chat_requires_a_prompt_and_a_run_with_its_tokens(run, chat_run, capsys):
     assert main(["--run", str(run.path), "--chat", "--prompt", "Who?"]) == 2
     assert "no special token <|user|>" in error_of(capsys, "generate")

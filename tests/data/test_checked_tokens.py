@@ -9,10 +9,14 @@ import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data import prepare
-from cs336_basics.data.checked_tokens import CheckedTokens, check_ids, id_range
+from cs336_basics.data.checked_tokens import CheckedTokens, check_ids, contains, id_range
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.tokenizer import encode_file
-from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
+from cs336_basics.tokenizer.files.joined_tokens import (
+    JoinedTokens,
+    load_token_files,
+    open_token_files,
+)
 from cs336_basics.training.data import TokenWindows
 from tests.errors import rejects
 from tests.tokenizer.examples import END, byte_tokenizer
@@ -107,3 +111,13 @@ def test_windows_of_checked_tokens_are_those_of_the_files(files):
         assert dataset[5][0].tolist() == expected[5][0].tolist()
     with rejects("dataset", 0, 99, 257):
         TokenWindows(tokens, 8, vocab_size=100)
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 20_000])
+def test_an_id_is_found_wherever_it_is(size):
+    ids = np.arange(size)
+    for place in {0, size // 2, size - 1}:
+        assert contains(ids, place)
+        assert contains(JoinedTokens([ids[: size // 3], ids[size // 3 :]]), place)
+    assert not contains(ids, size)
+    assert not contains(ids[:0], 0)

@@ -47,6 +47,10 @@ def test_the_python_of_the_card_compiles():
     code = text.split("```python\n")[1].split("```")[0]
     compile(code, "card", "exec")
     assert repr('odd "name"') in code
+    chat = card_text(ModelCard(chats=True), CONFIG, "x", "<s>")
+    code = chat.split("```python\n")[1].split("```")[0]
+    compile(code, "card", "exec")
+    assert "apply_chat_template" in code
 
 
 def test_names_cannot_break_the_table():

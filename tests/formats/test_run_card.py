@@ -73,6 +73,11 @@ def test_the_losses_are_the_last_ones_up_to_the_checkpoint(run):
     assert card_of_run(run.path, DataConfig(), "elsewhere/weights.pt").steps is None
 
 
+def test_the_card_of_instruction_data_says_that_the_model_chats(run):
+    turns = DataConfig(train_path="t.jsonl", prompt_field="ask", answer_field="say")
+    assert [card_of_run(run.path, data).chats for data in (DataConfig(), turns)] == [False, True]
+
+
 def test_a_damaged_record_is_refused(run):
     (run.data / "stages.json").write_text("[]")
     with rejects(None, "stages.json"):

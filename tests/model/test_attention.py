@@ -20,6 +20,7 @@ from cs336_basics.model.attention import (
     CAUSAL_ATTENTION,
     blocked_causal_attention,
     causal_attention,
+    document_mask,
     scaled_frequencies,
 )
 from tests.errors import rejects
@@ -202,6 +203,27 @@ def test_any_number_of_blocks_equals_the_reference(num_blocks, sequence):
     inputs = [torch.randn(2, 3, sequence, 4, requires_grad=True) for _ in "QKV"]
     expected = causal_attention(*inputs)
     found = blocked_causal_attention(*inputs, num_blocks=num_blocks)
+    assert_close(found, expected)
+    assert_close(
+        torch.autograd.grad(found.square().sum(), inputs),
+        torch.autograd.grad(expected.square().sum(), inputs),
+    )
+
+
+@pytest.mark.parametrize("implementation", CAUSAL_ATTENTION)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.usefixtures("float64")
+def test_attention_within_documents_equals_attention_for_each_alone(implementation, share):
+    attend = CAUSAL_ATTENTION[implementation]
+    documents = (torch.rand(2, 13) < share).cumsum(-1)
+    inputs = [torch.randn(2, 3, 13, 4, requires_grad=True) for _ in "QKV"]
+    found = attend(*inputs, document_mask(documents))
+    expected = torch.empty_like(found)
+    for row, numbers in enumerate(documents):
+        for number in numbers.unique():
+            place = numbers == number
+            alone = (tensor[row, :, place] for tensor in inputs)
+            expected[row, :, place] = causal_attention(*alone)
     assert_close(found, expected)
     assert_close(
         torch.autograd.grad(found.square().sum(), inputs),

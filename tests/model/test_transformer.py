@@ -15,6 +15,7 @@ from cs336_basics._support.errors import InputTypeError
 from cs336_basics.model import ModelConfig, RotaryPositionalEmbedding, TransformerLM
 from cs336_basics.model.attention import CAUSAL_ATTENTION
 from cs336_basics.model.inspection import attention_weights
+from cs336_basics.model.kv_cache import KVCache
 from tests.errors import rejects
 from tests.numerics import assert_close_rounded, make_tables_exact
 
@@ -203,6 +204,37 @@ def test_model_equals_an_independent_implementation(config, attention):
     ids = torch.randint(0, 50, (3, 2, 9))
     expected = independent_forward(config, model.state_dict(), ids)
     assert_close(model(ids), expected)
+
+
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
+@every_variant_slowly
+@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_documents_in_a_sequence_have_the_logits_of_each_alone(config, attention, recompute):
+    model = TransformerLM(dataclasses.replace(config, attention=attention), recompute=recompute)
+    for parameter in model.parameters():  # some weights start at zero
+        torch.nn.init.normal_(parameter, std=0.5)
+    for module in model.modules():
+        if isinstance(module, RotaryPositionalEmbedding):
+            make_tables_exact(module, config.rope_theta)
+    ids = torch.randint(0, 50, (3, 12))
+    documents = (torch.rand(3, 12) < 0.3).cumsum(-1)
+    found = model(ids, documents=documents)
+    for row, numbers in enumerate(documents):
+        _, lengths = numbers.unique_consecutive(return_counts=True)
+        alone = [model(part[None])[0] for part in ids[row].split(lengths.tolist())]
+        assert_close(found[row], torch.cat(alone))
+    gradients = torch.autograd.grad(found.square().sum(), list(model.parameters()))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_documents_must_fit_the_ids_and_need_no_cache():
+    model, ids = TransformerLM(SMALL), torch.zeros(2, 5, dtype=torch.long)
+    with rejects("documents", "(2, 5)", "(5,)"):
+        model(ids, documents=ids[0])
+    with rejects("documents", "cache"):
+        model(ids, KVCache(SMALL, 2), documents=ids)
 
 
 def test_the_reference_does_not_call_the_fused_kernel(monkeypatch):

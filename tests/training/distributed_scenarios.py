@@ -22,8 +22,10 @@ from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.numerics import default_dtype
+from tests.training import tiny_runs
 from tests.training.tiny_runs import (
     CONFIG,
+    SHORT_IDS,
     TOKENIZER,
     TRAIN,
     TURN_IDS,
@@ -60,6 +62,7 @@ ONEDNN = dataclasses.replace(MUON, products="onednn", sample_tokens=0)  # runs i
 DROPOUT = dataclasses.replace(ONEDNN if has_onednn() else MUON, dropout=0.2)
 # The micro-batches and the processes have different numbers of counted targets.
 ANSWERS = dataclasses.replace(WHOLE, data=TURNS.data, model=TURNS.model, accumulation=2)
+PACKED = dataclasses.replace(WHOLE, data=tiny_runs.PACKED.data, accumulation=2)
 RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
@@ -92,6 +95,8 @@ SCENARIOS = {
             (f"mixed{RESUMED}", WHOLE),
             ("answers", ANSWERS),
             (f"answers{RESUMED}", ANSWERS),
+            ("packed", PACKED),
+            (f"packed{RESUMED}", PACKED),
         )
     },
     **{
@@ -133,6 +138,8 @@ def train(path: Path, config, world: World | None = None) -> None:
     tokenizer = TOKENIZER
     if config.data.has_turns:
         data, tokenizer = [TURN_IDS, TURN_IDS[:300]], TURNS_TOKENIZER
+    elif config.data.pack == "documents":
+        data = [SHORT_IDS, SHORT_IDS[:300]]
     trainer = Trainer(
         config, *data, run, tokenizer=tokenizer, world=world, report=lambda line: None
     )

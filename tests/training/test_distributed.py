@@ -36,6 +36,7 @@ from tests.training.distributed_scenarios import (
     LAYOUTS,
     MUON,
     ONEDNN,
+    PACKED,
     QUICK,
     RESUMED,
     SCENARIOS,
@@ -85,6 +86,7 @@ def runs(tmp_path_factory, request):
     with default_dtype("float64"):
         train(directory / "single-mixed", WHOLE)
         train(directory / "single-answers", dataclasses.replace(ANSWERS, accumulation=1))
+        train(directory / "single-packed", dataclasses.replace(PACKED, accumulation=1))
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
@@ -98,7 +100,8 @@ def is_slow(item):
 
 def assert_like_single(runs, name):
     """Assert that a run has the losses of the same run in one process, and return this run."""
-    ending = next((e for e in ("-muon", "-mixed", "-answers") if name.endswith(e)), "")
+    endings = ("-muon", "-mixed", "-answers", "-packed")
+    ending = next((e for e in endings if name.endswith(e)), "")
     single = runs / f"single{ending}"
     keys = {"train_loss": STEPS, "grad_norm": STEPS, "val_loss": 2, "val_bits_per_byte": 2}
     if ending == "-mixed":
@@ -139,7 +142,9 @@ def test_products_of_onednn_give_the_losses_of_one_process(runs, name):
         assert losses_of(runs / name, key) == pytest.approx(expected, rel=bound, abs=0), key
 
 
-@scenarios(*(name for name in SCENARIOS if name.endswith(("-dropout", "-mixed", "-answers"))))
+@scenarios(
+    *(name for name in SCENARIOS if name.endswith(("-dropout", "-mixed", "-answers", "-packed")))
+)
 def test_a_resumed_run_is_the_same_bit_for_bit(runs, name):
     whole, resumed = RunDirectory(runs / name), RunDirectory(runs / f"{name}{RESUMED}")
     assert resumed.metrics.read_bytes() == whole.metrics.read_bytes()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from cs336_basics._support.text import ASSISTANT, USER, turn
 from cs336_basics.data.sources import Text, TokenFiles
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.text.corpus import Corpus
@@ -17,6 +18,7 @@ from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.training import LoadedRun
 from cs336_basics.training import text_evaluation as module
+from cs336_basics.training.data import AnswerRule
 from cs336_basics.training.text_evaluation import (
     DocumentMarks,
     Reading,
@@ -27,6 +29,7 @@ from cs336_basics.training.text_evaluation import (
     windows_of,
 )
 from tests.errors import rejects
+from tests.numerics import make_tables_exact
 from tests.tokenizer.examples import END, byte_tokenizer
 
 CONTEXT = 12
@@ -79,7 +82,7 @@ def test_every_id_but_the_first_is_predicted_once_with_the_longest_context(lengt
         chunks = [ids[start : start + chunk] for start in range(0, size, chunk)]
         windows = list(windows_of(7, chunks, Reading(length, stride)))
         predicted = []
-        for number, (sequence, window, num_seen) in enumerate(windows):
+        for number, (sequence, window, num_seen, _) in enumerate(windows):
             assert sequence == 7
             assert list(window) == list(ids[number * stride :][: length + 1])
             assert number == 0 or num_seen > length - stride  # the shortest context
@@ -244,6 +247,51 @@ def test_a_tokenizer_with_another_separator_reads_end_of_text_as_its_own(tmp_pat
     found = scores_of(run, source, tmp_path, per_document=True)
     assert found == [pytest.approx(document) for document in documents]
     assert list(evaluate(run, ["the cat", "a"]).texts) == found
+
+
+TURNS_TOKENIZER = byte_tokenizer(END, USER, ASSISTANT)
+ANSWERS = AnswerRule.of(TURNS_TOKENIZER)
+
+
+@pytest.mark.numerical(seeds=False)
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize(("context", "stride"), [(12, 12), (12, 5), (7, 3), (1, 1)])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("counts_answers", [False, True])
+def test_answers_and_documents_are_as_in_training(context, stride, packed, counts_answers):
+    run = run_of(TURNS_TOKENIZER)
+    make_tables_exact(run.model.layers[0].attn.rope, run.model.config.rope_theta)
+    texts = [turn("Who?" * (i % 4), "The cat. " * (i % 3)) + END for i in range(8)]
+    ids = np.array(TURNS_TOKENIZER.encode("".join(texts)))
+    is_answer, losses = [False], []  # of each id, and of the ids that count
+    for i in ids[:-1]:
+        is_special = i in (ANSWERS.begin, ANSWERS.end, ANSWERS.prompt)
+        is_answer.append(i == ANSWERS.begin if is_special else is_answer[-1])
+    seen = 1
+    for start in range(0, len(ids), stride):
+        window = ids[start : start + context + 1]
+        for place in range(seen - start, len(window)):
+            first = 0
+            if packed:  # the document of the id before
+                prompts = np.flatnonzero(window[:place] == ANSWERS.prompt)
+                first = int(prompts[-1]) if len(prompts) else 0
+            logits = run.model(torch.tensor(window[first:place]))[-1].log_softmax(-1)
+            if is_answer[start + place] or not counts_answers:
+                losses.append(-float(logits[window[place]].detach()))
+        seen = max(seen, start + len(window))
+        if seen == len(ids):
+            break
+    reading = Reading.of(
+        run,
+        context,
+        stride,
+        document_start=ANSWERS.prompt if packed else None,
+        answers=ANSWERS if counts_answers else None,
+    )
+    for size in (1, 9, 1000):
+        chunks = [ids[i : i + size] for i in range(0, len(ids), size)]
+        (score,) = score_sequences(run, [chunks], reading)
+        assert (score.nats, score.tokens) == pytest.approx((math.fsum(losses), len(losses)))
 
 
 def test_a_tokenizer_without_special_tokens_reads_one_document(tmp_path):

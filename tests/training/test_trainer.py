@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -13,8 +16,9 @@ from safetensors import safe_open
 import cs336_basics.training.devices as devices
 import cs336_basics.training.session as session
 import cs336_basics.training.trainer as trainer_module
+from cs336_basics._support.text import turn
 from cs336_basics.checkpoints.run_dir import RunDirectory, comparable
-from cs336_basics.model import TransformerLM
+from cs336_basics.model import RotaryPositionalEmbedding, TransformerLM
 from cs336_basics.training import cosine_schedule, get_batch
 from cs336_basics.training.data import step_generator
 from cs336_basics.training.evaluation import Score
@@ -23,8 +27,11 @@ from cs336_basics.training.optimizers import AdamWSettings
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import NonFiniteLossError
 from tests.errors import rejects
+from tests.numerics import make_tables_exact
 from tests.training.tiny_runs import (
     CONFIG,
+    PACKED,
+    SHORT_IDS,
     TRAIN,
     TURN_IDS,
     TURNS,
@@ -390,10 +397,112 @@ def test_a_step_on_instruction_data_has_the_mean_loss_of_the_answers(
     torch.testing.assert_close(found, list(gradients))
 
 
+def make_packed(path, config=PACKED):
+    return make(path, config, SHORT_IDS, SHORT_IDS[:400])
+
+
+def packed_losses(model, inputs, targets):
+    """Return the loss of each target, computed from its document alone, with plain torch."""
+    losses = []
+    for x, y in zip(inputs, targets, strict=True):
+        starts = [0, *(i for i in range(1, len(x)) if x[i] == 256), len(x)]
+        for begin, end in itertools.pairwise(starts):
+            logits = model(x[begin:end])
+            losses.append(torch.nn.functional.cross_entropy(logits, y[begin:end], reduction="none"))
+    return torch.cat(losses)
+
+
+def exact_rope(trainer):
+    for module in trainer.model.modules():
+        if isinstance(module, RotaryPositionalEmbedding):
+            make_tables_exact(module, trainer.config.model.rope_theta)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("loss_chunks", [1, 3])
+@pytest.mark.parametrize("attention", ["sdpa", "blocked"])
+def test_a_packed_step_has_the_loss_of_each_document_alone(
+    tmp_path, accumulation, loss_chunks, attention
+):
+    model = dataclasses.replace(PACKED.model, attention=attention)
+    config = changed(PACKED, accumulation=accumulation, loss_chunks=loss_chunks, model=model)
+    trainer = make_packed(tmp_path, config)
+    exact_rope(trainer)
+    inputs, targets = next(iter(trainer.loader))
+    assert (inputs == 256).sum() > 2
+    loss = trainer._compute_gradients(inputs, targets)
+    found = [parameter.grad.clone() for parameter in trainer.model.parameters()]
+    expected = packed_losses(trainer.model, inputs, targets).mean()
+    torch.testing.assert_close(loss, expected.detach())
+    gradients = torch.autograd.grad(expected, list(trainer.model.parameters()))
+    torch.testing.assert_close(found, list(gradients))
+    joined = torch.nn.functional.cross_entropy(
+        trainer.model(inputs).flatten(0, 1), targets.flatten()
+    )
+    assert abs(float((joined - loss).detach())) > 1e-4
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_evaluation_of_a_packed_run_is_packed(tmp_path):
+    trainer = make_packed(tmp_path, changed(PACKED, eval_windows=0))
+    exact_rope(trainer)
+    trainer.model.eval()
+    windows = trainer.evaluation.windows
+    batch = windows.batch(range(len(windows)))
+    expected = packed_losses(trainer.model, *batch).mean()
+    assert trainer.evaluate().loss == pytest.approx(float(expected.detach()))
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_packed_turn_starts_with_its_prompt(tmp_path):
+    trainer = make_turns(
+        tmp_path, changed(TURNS, data=dataclasses.replace(TURNS.data, pack="documents"))
+    )
+    exact_rope(trainer)
+    prompt, answer = TURNS_TOKENIZER.encode(turn("Who?", "The")), [256]
+    ids = torch.tensor([[*TURN_IDS[:3], 256, *prompt, *answer]], dtype=torch.long)
+    found = trainer.loss_module(ids[:, :-1], ids[:, 1:], reduction="none")[0, -3:]
+    logits = trainer.model(torch.tensor(prompt))[-3:]  # what `generate --chat` sees
+    expected = torch.nn.functional.cross_entropy(logits, ids[0, -3:], reduction="none")
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_crashed_packed_run_resumes_exactly(tmp_path, compiled):
+    config = changed(PACKED, compile=compiled, accumulation=2)
+    make_packed(tmp_path / "whole", config).fit()
+    crash_in_step(make_packed(tmp_path / "run", config), 12)
+    trainer = make_packed(tmp_path / "run", config)
+    resume_run(trainer, Resumption())
+    assert trainer.step == 10
+    trainer.fit()
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("float64")
+def test_a_compiled_packed_run_has_the_same_losses(tmp_path):
+    for compiled in (False, True):
+        make_packed(tmp_path / str(compiled), changed(PACKED, compile=compiled)).fit()
+    for key in ("train_loss", "grad_norm", "val_loss"):
+        plain, compiled = (losses_of(tmp_path / str(value), key) for value in (False, True))
+        assert compiled == pytest.approx(plain)
+
+
+def test_a_packed_run_requires_a_tokenizer(tmp_path):
+    with rejects("tokenizer", "documents"):
+        make(tmp_path, PACKED, SHORT_IDS, SHORT_IDS, tokenizer=None)
+
+
 def test_a_batch_without_answers_changes_nothing(tmp_path):
     trainer = make_turns(tmp_path)
     inputs, targets = next(iter(trainer.loader))
-    assert trainer._compute_gradients(inputs, torch.full_like(targets, -1)) == 0
+    with pytest.warns(UserWarning, match="no token of the batch is part of an answer"):
+        assert trainer._compute_gradients(inputs, torch.full_like(targets, -1)) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # only the first one is reported
+        assert trainer._compute_gradients(inputs, torch.full_like(targets, -1)) == 0
     assert not any(parameter.grad.any() for parameter in trainer.model.parameters())
 
 
@@ -428,8 +537,20 @@ def test_a_crashed_run_on_instruction_data_resumes_exactly(tmp_path):
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
+def test_instruction_data_without_answers_is_rejected(tmp_path):
+    plain = np.array([*b"The cat sat." * 20], dtype=np.uint16)
+    for train, valid, name in ((plain, TURN_IDS, "train"), (TURN_IDS, plain, "valid")):
+        with rejects(f"{name}_tokens", "answers"):
+            make(tmp_path / name, TURNS, train, valid, tokenizer=TURNS_TOKENIZER)
+    # The only answer is in a window that the evaluations leave out.
+    late = np.concatenate([plain, [257, 258, 65, 256]]).astype(np.uint16)
+    with rejects("valid_tokens", "evaluated", "eval_windows"):
+        config = changed(TURNS, eval_windows=2)
+        make(tmp_path / "late", config, TURN_IDS, late, tokenizer=TURNS_TOKENIZER)
+
+
 def test_instruction_data_requires_a_tokenizer_with_its_special_tokens(tmp_path):
     with rejects("tokenizer", "data.answer_field"):
         make(tmp_path / "a", TURNS, TURN_IDS, TURN_IDS, tokenizer=None)
-    with rejects("token", "<|assistant|>"):
+    with rejects(None, "<|user|>", "data.answer_field"):
         make(tmp_path / "b", TURNS, TURN_IDS, TURN_IDS)

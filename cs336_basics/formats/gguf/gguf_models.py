@@ -26,6 +26,7 @@ from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
+from cs336_basics.formats.chat_template import CHAT_TEMPLATE
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
 from cs336_basics.formats.library_errors import library_errors
@@ -169,6 +170,7 @@ def _fields(
         f"{arch}.rope.dimension_count": config.d_head,
         f"{arch}.rope.freq_base": config.rope_theta,
         **_tokenizer_fields(tokenizer, config.vocab_size),
+        **({"tokenizer.chat_template": CHAT_TEMPLATE} if card.chats else {}),
     }
 
 

@@ -27,6 +27,7 @@ from cs336_basics._support.files import json_text, printable_path, write_directo
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics.formats.agreement import Agreement, compare_decoding, compare_ids, compare_logits
+from cs336_basics.formats.chat_template import CHAT_TEMPLATE
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
@@ -64,7 +65,13 @@ def write(
     state = llama_state(model.config, model.state_dict())
     weights = {name: value.to("cpu", torch.float32) for name, value in state.items()}
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.definition, kept, model.config.context_length, **roles),
+        **tokenizer_json.contents(
+            tokenizer.definition,
+            kept,
+            model.config.context_length,
+            CHAT_TEMPLATE if card.chats else None,
+            **roles,
+        ),
         "README.md": card_text(
             card,
             model.config,

@@ -239,6 +239,7 @@ def contents(
     definition: TokenizerDefinition,
     kept: Mapping[str, bytes],
     context_length: int | None = None,
+    chat_template: str | None = None,
     **roles: str,
 ) -> dict[str, str | bytes]:
     """Return a mapping of file name -> content for the files that `AutoTokenizer` loads.
@@ -247,6 +248,8 @@ def contents(
         definition: Definition of the tokenizer.
         kept: Files to keep. They replace files of the same names.
         context_length: Maximum number of tokens in a sequence. Defaults to no limit.
+        chat_template: Template of a conversation, in Jinja. Omitted if there are files to keep,
+            which may have another one.
         roles: See `special_roles`.
 
     Raises:
@@ -267,6 +270,8 @@ def contents(
     }
     if context_length is not None:
         config["model_max_length"] = context_length
+    if chat_template is not None and not kept:
+        config["chat_template"] = chat_template
     return {CONFIG_FILE: json_text(config), TOKENIZER_FILE: _as_text(content), **kept}
 
 

@@ -133,7 +133,7 @@ class FlatMergeLoop final : public MergeLoop {
 
     // Append the last merge to the trace, with the time spent counting since the previous merge.
     void record(int64_t count, size_t positions, double finding, double updating) {
-        trace.push_back({count, int64_t(occurrences_.size()), int64_t(positions), num_updates_,
+        trace.push_back({count, int64_t(num_occurrences_), int64_t(positions), num_updates_,
                          heap_.take_num_entries(), seconds_untraced_, finding, updating});
         seconds_untraced_ = 0;
     }
@@ -274,7 +274,7 @@ class FlatMergeLoop final : public MergeLoop {
         merges.emplace_back(a, b);
         pairs_[id].count = 0;
         replace_in_cells(pair, ab);
-        num_tokens_ -= occurrences_.size();
+        num_tokens_ -= num_occurrences_;
         postings_.release(pair.postings, pair.num_postings);
 
         // At every occurrence, (x, a) became (x, ab) and (b, y) became (ab, y). In "abab", merging
@@ -320,13 +320,15 @@ class FlatMergeLoop final : public MergeLoop {
         Neighbor* before = before_.data();
         Neighbor* after = after_.data();
         InterruptCheck interrupt = interrupt_check();
-        occurrences_.clear();
+        if (occurrences_.size() < pair.num_postings) occurrences_.resize(pair.num_postings);
+        Occurrence* const occurrences = occurrences_.data();
+        size_t num_occurrences = 0;
         touched_before_.clear();
         touched_after_.clear();
         size_t run = cells_.run_of(postings[0]);
         for (uint32_t first = 0; first < pair.num_postings; first += GROUP) {
             interrupt.at(first);
-            const size_t first_merged = occurrences_.size();
+            const size_t first_merged = num_occurrences;
             const uint32_t stop = std::min(first + GROUP, pair.num_postings);
             for (uint32_t i = first; i < stop; ++i) {
                 if (i < num_prefetched) Policy::prefetch(cells + postings[i + AHEAD]);
@@ -335,11 +337,12 @@ class FlatMergeLoop final : public MergeLoop {
                 const Token x = cells[p - 1], y = cells[end];
                 cells[q] = NO_TOKEN;
                 cells[p] = cells[end - 1] = Token(ab);
-                occurrences_.push_back({p, x, y});
-                prefetch_neighbors(occurrences_.back());
+                occurrences[num_occurrences++] = {p, x, y};
+                prefetch_neighbor(before, x);
+                prefetch_neighbor(after, y);
             }
-            for (size_t i = first_merged; i < occurrences_.size(); ++i) {
-                const auto [p, x, y] = occurrences_[i];
+            for (size_t i = first_merged; i < num_occurrences; ++i) {
+                const auto [p, x, y] = occurrences[i];
                 if (p >= cells_.run_start(run + 1)) run = cells_.run_of(p, run + 1);
                 const int64_t count = cells_.run_count(run);
                 if (x != NO_TOKEN) {
@@ -352,16 +355,12 @@ class FlatMergeLoop final : public MergeLoop {
                 }
             }
         }
-    }
-
-    void prefetch_neighbors(const Occurrence& merged) const {
-        prefetch_neighbor(before_, merged.before);
-        prefetch_neighbor(after_, merged.after);
+        num_occurrences_ = num_occurrences;
     }
 
     // `token` may be NO_TOKEN: prefetching any address is harmless, and a branch would take longer.
-    static void prefetch_neighbor(const std::vector<Neighbor>& neighbors, Token token) {
-        const auto start = reinterpret_cast<uintptr_t>(neighbors.data());
+    static void prefetch_neighbor(const Neighbor* neighbors, Token token) {
+        const auto start = reinterpret_cast<uintptr_t>(neighbors);
         Policy::prefetch(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbor)));
     }
 
@@ -374,7 +373,7 @@ class FlatMergeLoop final : public MergeLoop {
             next += pairs_[id].num_postings;
             heap_.push(PairId(id));
         }
-        for (size_t i = 0; i < occurrences_.size(); ++i) {
+        for (size_t i = 0; i < num_occurrences_; ++i) {
             const Occurrence& merged = occurrences_[i];
             if (merged.before != NO_TOKEN && before_[merged.before].cursor != NO_CURSOR) {
                 postings[before_[merged.before].cursor++] =
@@ -427,7 +426,8 @@ class FlatMergeLoop final : public MergeLoop {
     // Scratch arrays of `merge`: the changes for tokens before and after the pair, by token id.
     std::vector<Neighbor> before_, after_;
     std::vector<Token> touched_before_, touched_after_;
-    std::vector<Occurrence> occurrences_;
+    std::vector<Occurrence> occurrences_;  // of the merged pair: the first num_occurrences_
+    size_t num_occurrences_ = 0;
     std::vector<PairId> found_;
 };
 

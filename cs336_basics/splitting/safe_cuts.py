@@ -111,9 +111,14 @@ class SafeCuts:
         if self._inside is None:
             return 0
         # The byte after the cut may be the first one beyond `stop`.
-        ends = (match.end() for match in self._inside.finditer(data, start - 1, stop + 1))
-        cuts = [*(ends if self._special is None else self._special.uncrossed(data, ends))]
-        return next((cut for cut in reversed(cuts) if self._is_between_words(data, cut)), 0)
+        ends = [match.end() for match in self._inside.finditer(data, start - 1, stop + 1)]
+        for cuts in (ends[-1:], ends):  # usually, the last candidate is a cut
+            if self._special is not None:
+                cuts = [*self._special.uncrossed(data, cuts)]
+            for cut in reversed(cuts):
+                if self._is_between_words(data, cut):
+                    return cut
+        return 0
 
     def _is_between_words(self, data: bytes, cut: int) -> bool:
         """Return whether a candidate found by `_inside` is a safe cut for the pattern."""

@@ -17,6 +17,8 @@ from cs336_basics.text.storage import (
 )
 
 _WINDOW = 1 << 16
+_NEAR_END = 1 << 12
+"""Number of bytes at the end of a block that nearly always contain a safe cut."""
 
 
 class Cuts(Protocol):
@@ -118,14 +120,23 @@ class SafeCutBuffer:
         if len(waiting) - self._searched < margin:
             return b""
         # Search only the new bytes. Otherwise, text without a cut would take quadratic time.
-        origin = max(0, self._searched - margin)
-        cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
+        near_end = max(self._searched, len(waiting) - _NEAR_END)
+        cut = self._last_cut(near_end)
+        if cut is None and near_end > self._searched:
+            cut = self._last_cut(self._searched)
         independent = b""
         if cut is not None:
-            independent = bytes(waiting[: origin + cut])
-            del waiting[: origin + cut]
+            with memoryview(waiting) as view:  # slicing a bytearray would copy the bytes once more
+                independent = bytes(view[:cut])
+            del waiting[:cut]
         self._searched = max(0, len(waiting) - margin)
         return independent
+
+    def _last_cut(self, start: int) -> int | None:
+        origin = max(0, start - self._cuts.margin)
+        with memoryview(self._waiting) as view:
+            cut = self._cuts.last(bytes(view[origin:]), start - origin)
+        return None if cut is None else origin + cut
 
     @property
     def num_waiting(self) -> int:

@@ -61,12 +61,12 @@ class ReportedError(Exception):
         Args:
             shown: Function that formats an argument.
         """
-        text = _joined(self.problem, shown)
+        text = joined(self.problem, shown)
         if self.argument is not None:
             text = f"{shown(Argument(self.argument))} {text}"
         if self.place:
             text = f"{self.place}: {text}"
-        return f"{text}; {_joined(self.remedy, shown)}" if self.remedy else text
+        return f"{text}; {joined(self.remedy, shown)}" if self.remedy else text
 
     def __str__(self) -> str:
         return self.message()
@@ -130,7 +130,8 @@ def _copy(error: Error) -> Error:
     return copy.copy(error)
 
 
-def _joined(text: Text, shown: Callable[[Argument], str]) -> str:
+def joined(text: Text, shown: Callable[[Argument], str] = str) -> str:
+    """Return a text whose arguments are formatted by `shown`."""
     if isinstance(text, str):
         return text
     return "".join(part if isinstance(part, str) else shown(part) for part in text)

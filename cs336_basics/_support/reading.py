@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -127,6 +128,19 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"must contain a JSON object, got {type(found).__name__}", place=str(path))
     return found
+
+
+def check_tensor_names(path: str | os.PathLike[str]) -> None:
+    """Check that no tensor occurs twice in the header of a safetensors file.
+
+    The safetensors library, which has read the file before, keeps the last one of each name.
+
+    Raises:
+        ValueError: If a name occurs twice.
+    """
+    with open(path, "rb") as file:
+        (size,) = struct.unpack("<Q", file.read(8))
+        parse_json(file.read(size), path, unique_keys)
 
 
 def read_array_header(

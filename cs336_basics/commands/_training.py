@@ -85,6 +85,8 @@ def _run(command: CommandLine, world: World) -> int:
 
 def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: World) -> int:
     """Train in a run directory, print the result, and return the exit status."""
+    from cs336_basics.commands.train import COMMAND
+
     python = f"torchrun --nproc-per-node {world.size}" if world.size > 1 else _interpreter()
     again = f"{python} -m cs336_basics train --resume {shlex.quote(str(run.path))}"
     resume = None
@@ -102,6 +104,7 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
             world=world,
             progress=sys.stderr.isatty(),
             report=say,
+            shown=COMMAND.written,
         ) as trainer:
             result = trainer.fit()
     except TrainingInterrupted as stop:

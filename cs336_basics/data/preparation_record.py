@@ -90,15 +90,22 @@ class Stages:
         self._write(name, {"inputs": inputs, "sha256": {f.name: sha256_file(f) for f in outputs}})
         self._report(f"{name}: done in {seconds:.1f} s")
 
-    def check(self, name: str, inputs: dict[str, Any], examine: Callable[[], object]) -> None:
+    def check(
+        self,
+        name: str,
+        inputs: dict[str, Any],
+        examine: Callable[[], object] = lambda: None,
+        remedy: Text = _RESTORE,
+    ) -> None:
         """Record the inputs of a stage whose outputs the user supplies.
 
         `examine` is called once, before they are recorded. It raises an error if they are unusable.
 
         Raises:
-            ValueError: If the record has different inputs for this stage.
+            ValueError: If the record has different inputs for this stage. The message ends with the
+                remedy.
         """
-        self._check_inputs(name, inputs)
+        self._check_inputs(name, inputs, remedy)
         if name not in self._records:
             examine()
             self._write(name, {"inputs": inputs})
@@ -147,7 +154,7 @@ class Stages:
         if inputs and len(text) <= _MOST_FILE_BYTES and known != json.loads(text):
             self._write(_FILES, {"inputs": json.loads(text)})
 
-    def _check_inputs(self, name: str, inputs: dict[str, Any]) -> None:
+    def _check_inputs(self, name: str, inputs: dict[str, Any], remedy: Text = _RESTORE) -> None:
         before = self._records.get(name, {"inputs": inputs})["inputs"]
         if before != inputs:
             changes = ", ".join(
@@ -158,7 +165,7 @@ class Stages:
             raise InputError(
                 f"the data has changed since the run started ({changes})",
                 place=name,
-                remedy=_RESTORE,
+                remedy=remedy,
             )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:

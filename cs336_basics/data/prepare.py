@@ -106,7 +106,7 @@ def prepare_data(
         }
     )
     if data.mix:
-        stages.check(MIXTURE, _mixture_inputs(data), lambda: None)
+        _check_mixture(data, stages)
     if sources.found.new_files:
         report(
             f"not read, because the run started without them: {names_of(sources.found.new_files)}"
@@ -437,7 +437,7 @@ def _read_from_run(
     stages.check_outputs("tokenizer", [run.tokenizer / TOKENIZER_FILE])
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     if data.mix:
-        stages.check(MIXTURE, _mixture_inputs(data), lambda: None)
+        _check_mixture(data, stages)
     train_files: list[TokenFile] = []
 
     def tokens(name: str, split: str) -> CheckedTokens:
@@ -459,11 +459,26 @@ def _read_from_run(
     return prepared
 
 
-def _mixture_inputs(data: DataConfig) -> dict[str, Any]:
-    return {
+def _check_mixture(data: DataConfig, stages: Stages) -> None:
+    """Record the names and weights of a mixture, which a resumed run must keep.
+
+    Raises:
+        ValueError: If the run started with others.
+    """
+    inputs = {
         "names": [portion.name for portion in data.portions],
         "weights": [portion.weight for portion in data.portions],
     }
+    stages.check(
+        MIXTURE,
+        inputs,
+        remedy=(
+            "omit ",
+            Argument("data.mix"),
+            ", or start a new run from the weights of this one with ",
+            Argument("init_from"),
+        ),
+    )
 
 
 def check_sources(

@@ -42,6 +42,7 @@ from cs336_basics.training.products import check_products
 from cs336_basics.training.trainer import Trainer
 
 Report = Callable[[str], None]
+Shown = Callable[[Argument], str]
 
 MANY_PASSES = 10
 """Number of passes over a text above which a run warns. Repeated text is worth about as much as new
@@ -160,6 +161,7 @@ def open_trainer(
     world: World | None = None,
     progress: bool = False,
     report: Report = print,
+    shown: Shown = str,
 ) -> Iterator[Trainer]:
     """Context manager that prepares a run's data and yields its trainer.
 
@@ -175,6 +177,7 @@ def open_trainer(
         world: The processes that train together. Each process calls this function.
         progress: Whether to show progress bars for the preparation on a terminal.
         report: Callback that the first process invokes with each line to show.
+        shown: Function that formats the options that lines mention.
 
     Raises:
         ValueError, OSError, ImportError: If the data, tokenizer or checkpoint cannot be used, or
@@ -200,10 +203,11 @@ def open_trainer(
                 origin = find_origin(config.init_from)
                 origin.check(config.origin)
                 weights = origin.weights_for(config.model, data.tokenizer, say)
-            trainer = _build(config, run, data, weights, world, say)
+            _check_lengths(config, data)
+            trainer = _build(config, run, data, weights, world, say, shown)
             if resume is not None:
                 resume_run(trainer, resume)
-                say(_state_of(trainer))
+                say(_state_of(trainer, shown))
             if world.is_first:
                 # Save only now, so that a rejected configuration does not replace the saved one.
                 save_config(trainer.config, run)
@@ -218,13 +222,46 @@ def open_trainer(
         yield trainer
 
 
-def _state_of(trainer: Trainer) -> str:
+def _check_lengths(config: TrainConfig, data: PreparedData) -> None:
+    """Check that each sequence of tokens fills a window.
+
+    Raises:
+        ValueError: If it does not. The message names the key of the configuration.
+    """
+    length = config.model.context_length
+    given = "mix" if config.data.mix else "train_path" if config.data.train_path else "dataset"
+    for side, tokens in (("training", data.train_tokens), ("validation", data.valid_tokens)):
+        corpora = {"": tokens}
+        if isinstance(tokens, MixedTokens):
+            corpora = dict(zip(tokens.names, tokens.corpora, strict=True))
+        for name, corpus in corpora.items():
+            if len(corpus) > length:
+                continue
+            more: tuple[str | Argument, ...] = ("use more text or a smaller ",)
+            key = given
+            if side == "validation" and config.data.valid_path is not None:
+                key = "valid_path"
+            elif side == "validation":
+                more = (
+                    "use more text, a larger ",
+                    Argument("data.valid_fraction"),
+                    " or a smaller ",
+                )
+            raise InputError(
+                f"gives {len(corpus):,} {side} tokens{f' of {name}' * bool(name)}, but must give "
+                f"more than the context length, {length:,}",
+                argument=f"data.{key}",
+                remedy=(*more, Argument("model.context_length")),
+            )
+
+
+def _state_of(trainer: Trainer, shown: Shown) -> str:
     """Return a line that says where a resumed run goes on, or why it is complete."""
     if not trainer.is_complete():
         return f"resuming after step {trainer.step}"
-    change = "a larger max_steps"
+    change = f"a larger {shown(Argument('max_steps'))}"
     if trainer.has_stopped():
-        change = "a larger stop_after_worse, or 0"
+        change = f"a larger {shown(Argument('stop_after_worse'))}, or 0"
     return (
         f"the run is complete after {trainer.step:,} steps; to train longer, resume it with "
         f"{change}"
@@ -291,6 +328,7 @@ def _build(
     weights: Mapping[str, Tensor] | None,
     world: World,
     report: Report,
+    shown: Shown,
 ) -> Trainer:
     trainer = Trainer(
         config,
@@ -320,7 +358,8 @@ def _build(
             report(
                 f"the training text{' of ' * bool(name)}{name} will be read {number:,.1f} times; "
                 f"after about {MANY_PASSES} passes, models mostly memorize: watch the validation "
-                "loss, or set stop_after_worse or dropout"
+                f"loss, or set {shown(Argument('stop_after_worse'))} or "
+                f"{shown(Argument('dropout'))}"
             )
     return trainer
 

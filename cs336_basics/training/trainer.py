@@ -365,8 +365,8 @@ class Trainer:
         self._has_warned = True
         warn(
             f"step {self.loader.step}: no token of the batch is part of an answer, so the loss is "
-            "0; if this happens often, use a larger batch_size, or a model.context_length that is "
-            "longer than most prompts"
+            "0; if this happens often, use larger batches, or a context that is longer than most "
+            "prompts"
         )
 
     def _check_steps_are_finite(self) -> None:
@@ -412,10 +412,14 @@ class Trainer:
     def _divergence(self, step: int, what: str) -> NonFiniteLossError:
         """Return an error that names the newest checkpoint before a step, if there is one."""
         saved = [earlier for earlier in self.run.steps_saved() if earlier < step]
-        use = f"Use {self.run.checkpoint(saved[-1])}, or start" if saved else "Start"
+        use = f"use {self.run.checkpoint(saved[-1])}, or start" if saved else "start"
         return NonFiniteLossError(
-            f"{what}; training diverged. {use} a new run with a longer warm-up or a smaller "
-            f"schedule.max_learning_rate (now {self.config.schedule.max_learning_rate})"
+            f"{what}; training diverged",
+            remedy=(
+                f"{use} a new run with a longer warm-up or a smaller ",
+                Argument("schedule.max_learning_rate"),
+                f" (now {self.config.schedule.max_learning_rate})",
+            ),
         )
 
     # Actions after a step.

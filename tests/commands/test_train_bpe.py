@@ -20,6 +20,7 @@ from cs336_basics.splitting import PATTERNS, Splitter, pattern_of_superwords
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import AddedToken, PostProcessor, TokenizerDefinition
 from tests.commands.small_run import command, error_of
+from tests.faults import restore, states_at_every_call
 
 main = command("train-bpe")
 
@@ -387,3 +388,40 @@ def test_a_mixture_that_cannot_be_used_is_rejected(corpora, capsys, words, named
     assert main([*words, *corpora]) == 2
     assert re.search(named, error_of(capsys, "train-bpe"))
     assert not Path("tok").exists()
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
+)
+def test_killed_sizes_leave_whole_tokenizers_and_the_next_run_works(
+    text_file, tmp_path, capsys, part
+):
+    sizes = ("260", "270", "280")
+    words = ["--input", str(text_file), "--num-workers", "1", "--vocab-size", ",".join(sizes)]
+
+    def trained(folder, *more):
+        assert main([*words, "--output", str(folder), *more]) == 0
+
+    def tokenizers(folder):
+        names = ("tokenizer.json", "training.json")
+        return {
+            f"{size}/{name}": (folder / size / name).read_bytes()
+            for size in sizes
+            for name in names
+            if (folder / size / name).exists()
+        }
+
+    trained(tmp_path / "whole")
+    expected = tokenizers(tmp_path / "whole")
+    assert len(expected) == 6
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    states = states_at_every_call(lambda: trained(watched / "out"), watched)
+    for number, state in enumerate(states[part::6]):
+        folder = tmp_path / f"killed-{number}"
+        restore(state, folder)
+        found = tokenizers(folder / "out")
+        assert found.items() <= expected.items()
+        trained(folder / "out", "--overwrite")
+        assert tokenizers(folder / "out") == expected
+    assert len(states) > 12

@@ -22,6 +22,7 @@ import torch
 import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.datasets import write_sample
 from tests.commands.small_run import TINY, assert_equal_runs, command, start
 from tests.processes import wait
 
@@ -105,6 +106,27 @@ def test_many_kills_do_not_change_the_run(tmp_path, never_stopped, seed):
     run = run_with_kills(tmp_path, seed, kills=4)
     assert_equal_runs(run, never_stopped)
     assert not list(run.rglob(".*.tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_kills_while_a_mixture_is_prepared_do_not_change_the_run(tmp_path, monkeypatch, seed):
+    monkeypatch.chdir(tmp_path)
+    moments = random.Random(seed)
+    Path("config.yaml").write_text(TINY)
+    for number, name in enumerate(("a.txt", "b.txt", "c.txt")):
+        write_sample(name, 400_000, seed=number)
+    first = ["--config", "config.yaml", "--data.mix", "a.txt:5", "b.txt:2", "c.txt:1"]
+    run_to_the_end(*first, "--run-dir", "whole")
+    words = [*first, "--run-dir", "run"]
+    for _ in range(4):
+        process = start("train", *words, start_new_session=True)
+        wait_for_rows(process, "run", 0)
+        time.sleep(moments.random() * 0.5)
+        kill(process)
+        words = ["--resume", "run"]
+    run_to_the_end(*words)
+    assert_equal_runs(Path("run"), Path("whole"))
 
 
 @pytest.mark.parametrize(

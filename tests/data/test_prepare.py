@@ -22,6 +22,7 @@ from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import command
 from tests.errors import rejects
+from tests.faults import restore, states_at_every_call
 from tests.tokenizer.examples import BYTES, END
 
 main = command("train")
@@ -231,7 +232,37 @@ def test_a_resumed_mixture_is_the_same_and_its_weights_cannot_change(tiny, corpo
     capsys.readouterr()
     moved[0] = "stories.md:1"
     assert main(["--resume", "run", "--max-steps", "5", "--data.mix", *moved]) == 2
-    assert "weights" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "weights: [0.6, 0.3, 0.1] became [0.7" in error
+    assert "; omit --data.mix, or start a new run" in error
+    assert "with --init-from" in error
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 8))]
+)
+def test_a_mixture_whose_preparation_is_killed_is_prepared_by_the_next_run(corpora, part):
+    data = DataConfig(mix=tuple(corpora), field="text")
+    preparation = Preparation(data, vocab_size=270, num_workers=1)
+
+    run = Path("run")  # token files record the name of their text
+
+    def prepared():
+        found = prepare_data(
+            check_sources(preparation), RunDirectory(run), report=lambda line: None
+        )
+        assert len(found.train_tokens.corpora) == 3
+        return {str(path): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    expected = prepared()
+    shutil.rmtree(run)
+    run.mkdir()
+    states = states_at_every_call(prepared, run)
+    assert len(states) > 40
+    for state in states[part::8]:
+        shutil.rmtree(run)
+        restore(state, run)
+        assert prepared() == expected
 
 
 def test_a_mixture_may_have_token_files_and_other_validation_text(tiny, corpora, capsys):

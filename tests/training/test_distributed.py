@@ -23,6 +23,8 @@ from safetensors import safe_open
 from cs336_basics.__main__ import main
 from cs336_basics.checkpoints.checkpoint import verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.datasets import write_sample
+from cs336_basics.training.config_files import load_config
 from cs336_basics.training.distributed import World, check_batch_size, join_world
 from cs336_basics.training.products import has_onednn
 from tests.commands.small_run import environment
@@ -335,6 +337,45 @@ def test_processes_killed_at_any_time_leave_a_run_that_continues_in_one(
         step = run.steps_saved()[-1]
     assert main(["train", "--resume", str(run.path)]) == 0
     assert_same_losses(run.path, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_run_from_a_model_in_two_processes_has_the_losses_of_one(
+    tmp_path, uninterrupted, layout, extended
+):
+    _, origin = uninterrupted
+    text = tmp_path / "my.txt"
+    write_sample(text, 40_000, seed=9)
+    words = ["--init-from", origin, "--data.train-path", text, "--max-steps", 6]
+    words += ["--eval-every", 3, "--log-every", 1, "--batch-size", 4, "--sample-tokens", 0]
+    words += ["--device", "cpu", "--num-workers", 1]
+    if extended:
+        options = ["--input", text, "--vocab-size", 320, "--output", tmp_path / "longer"]
+        command = ["train-bpe", "--continue", origin / "tokenizer", *options]
+        assert main(list(map(str, command))) == 0
+        words += ["--data.tokenizer", tmp_path / "longer"]
+    words = list(map(str, words))
+    assert main(["train", *words, "--run-dir", str(tmp_path / "one")]) == 0
+    program = ["--no-python", sys.executable, "-c", TRAIN, *words, "--parallel", layout]
+    done = subprocess.run(
+        [*TORCHRUN, *program, "--run-dir", str(tmp_path / "two")],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    # The first evaluation is of the origin's weights.
+    for key, count in {"train_loss": 6, "grad_norm": 6, "val_loss": 3}.items():
+        one, two = (losses_of(tmp_path / name, key) for name in ("one", "two"))
+        assert len(one) == count
+        assert two == pytest.approx(one)
+    origins = [load_config(tmp_path / name / "config.yaml").origin for name in ("one", "two")]
+    assert origins[0] == origins[1]
+    assert origins[0].weights is not None
 
 
 @pytest.mark.slow

@@ -106,6 +106,44 @@ def test_a_failed_start_leaves_no_directory(tmp_path, text, cause, named):
     assert (path / "checkpoints" / "step_00000001.safetensors").is_file()
 
 
+@pytest.mark.parametrize(
+    ("values", "argument", "remedy"),
+    [
+        ({"train_path": "short.txt", "valid_path": "text.txt"}, "train_path", "more text"),
+        ({"train_path": "text.txt", "valid_path": "short.txt"}, "valid_path", "more text"),
+        ({"train_path": "text.txt", "valid_fraction": 0.02}, "train_path", "data.valid_fraction"),
+        ({"mix": ("text.txt:1", "short.txt:1"), "valid_path": "text.txt"}, "mix", "of short"),
+    ],
+)
+def test_too_few_tokens_name_the_key_of_the_text(
+    tmp_path, monkeypatch, text, values, argument, remedy
+):
+    monkeypatch.chdir(tmp_path)
+    # It has more bytes than a window of 16, but fewer tokens.
+    (tmp_path / "short.txt").write_text("The cat sat on the mat.")
+    data = DataConfig(**values, allow_overlap=True)
+    config = changed(config_for(text), data=data)
+    with rejects(f"data.{argument}", remedy, 16, "model.context_length"):
+        start(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_lines_name_options_as_the_caller_writes_them(tmp_path, text):
+    config = dataclasses.replace(config_for(text), max_steps=40, batch_size=8)
+    run = create_run(config, tmp_path / "run")
+    lines = []
+    options = {"report": lines.append, "shown": lambda argument: f"<{argument.name}>"}
+    for resume, line in (
+        (None, "set <stop_after_worse> or <dropout>"),
+        (Resumption(), "resume it with a larger <max_steps>"),
+    ):
+        sources = check_sources(config.preparation)
+        with open_trainer(config, run, sources, resume=resume, **options) as trainer:
+            trainer.fit()
+        assert any(line in shown for shown in lines)
+        lines.clear()
+
+
 def test_a_failed_resume_removes_nothing(tmp_path, text):
     config = config_for(text)
     path = tmp_path / "run"

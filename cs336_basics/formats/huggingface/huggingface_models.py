@@ -25,7 +25,7 @@ from torch import Tensor
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.reading import read_json_object
+from cs336_basics._support.reading import check_tensor_names, read_json_object
 from cs336_basics.formats.agreement import Agreement, compare_decoding, compare_ids, compare_logits
 from cs336_basics.formats.chat_template import CHAT_TEMPLATE
 from cs336_basics.formats.huggingface import tokenizer_json
@@ -223,6 +223,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
 
     try:
         tensors: dict[str, Tensor] = load_file(path)
+        check_tensor_names(path)
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown dtype
         raise InputError(
             f"not a safetensors file: {short_reason(error)}", place=str(path)

@@ -6,8 +6,10 @@ import dataclasses
 import json
 import os
 import pickle
+import re
 
 import pytest
+import safetensors.torch
 import torch
 from safetensors.torch import save_file
 
@@ -372,6 +374,21 @@ def test_damaged_weights_are_refused(tmp_path, content):
     with rejects(None, place=tmp_path) as raised:
         load_model(tmp_path)
     assert len(str(raised.value)) < 600
+
+
+def test_a_tensor_that_occurs_twice_in_a_header_is_refused(tmp_path):
+    write_model(tmp_path, random_model(config=SMALL))
+    path = tmp_path / "model.safetensors"
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + size].decode().rstrip()
+    pattern = r'("[^"]*norm[^"]*"):({"dtype":"F32","shape":\[24\][^}]*})'
+    name, place = re.search(pattern, header).groups()
+    again = header[:-1] + f",{name}:" + place.replace("[24]", "[4,6]") + "}"
+    path.write_bytes(len(again).to_bytes(8, "little") + again.encode() + content[8 + size :])
+    safetensors.torch.load_file(path)  # it keeps the second one
+    with rejects(None, name.strip('"'), "occurs twice", place="model.safetensors"):
+        load_model(tmp_path)
 
 
 def test_a_missing_config_is_named(tmp_path):

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pickle
+import shutil
 
 import pytest
 
@@ -20,6 +21,7 @@ from cs336_basics.formats.huggingface.kept_files import (
 )
 from cs336_basics.tokenizer import Tokenizer, extend, prune
 from tests.errors import rejects
+from tests.faults import restore, states_at_every_call
 from tests.tokenizer.examples import BYTES
 
 TEMPLATE = "{% for m in messages %}<s>{{ m.role }}\n{{ m.content }}</s>{% endfor %}"
@@ -198,3 +200,30 @@ def test_a_damaged_configuration_is_refused_by_an_export_and_kept_by_save(
     assert not (tmp_path / "out").exists()
     tokenizer.save(tmp_path / "saved", keep_files=True)
     assert (tmp_path / "saved" / CONFIG_FILE).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
+)
+def test_a_killed_save_leaves_each_file_old_or_new_and_the_next_one_works(source, tmp_path, part):
+    tokenizer = Tokenizer.from_directory(source)
+    before, after = tmp_path / "before", tmp_path / "after"
+    extended = extend(tokenizer, ["abab"])
+    for directory, saved in ((before, tokenizer), (after, extended)):
+        saved.save(directory, keep_files=True)
+    changed = dict(FILES, **{"chat_template.jinja": b"{{ another }}"})
+    (source / "chat_template.jinja").write_bytes(changed["chat_template.jinja"])
+    extended.save(after, keep_files=True)
+    old, new = files_in(before), files_in(after)
+    assert old["chat_template.jinja"] != new["chat_template.jinja"]
+    watched = tmp_path / "watched"
+    shutil.copytree(before, watched)
+    states = states_at_every_call(lambda: extended.save(watched, keep_files=True), watched)
+    for number, state in enumerate(states[part::6]):
+        folder = tmp_path / str(number)
+        restore(state, folder)
+        for name, content in files_in(folder).items():
+            assert ".tmp" in name or content in (old[name], new[name])
+        assert Tokenizer.from_directory(folder).hash() in (tokenizer.hash(), extended.hash())
+        extended.save(folder, keep_files=True)
+        assert files_in(folder) == new

@@ -53,6 +53,7 @@ EXTENSIONS = [
         "c++",
     ),
     ("cs336_basics.tokenizer._vocabulary", ["cs336_basics/tokenizer/_vocabulary.pyx"], "c++"),
+    ("cs336_basics.generation._inference", ["cs336_basics/generation/_inference.pyx"], "c++"),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
     ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),
 ]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import printable_path
@@ -52,6 +52,11 @@ class Options(Checked):
         "generate without the key-value cache, which is slower but gives the same text",
         False,
         rare=True,
+    )
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = option(
+        "number format of the matrices; fewer bits are faster on a CPU; auto: int8 if it is faster "
+        "for this model on this machine, else float32",
+        "auto",
     )
     device: str = DEVICE
     num_workers: int | None = NUM_WORKERS
@@ -123,6 +128,7 @@ def _load(options: Options) -> tuple[Callable[[str], Iterator[str]], Conversatio
             stop=stop,
             generator=generator,
             use_cache=not options.no_cache,
+            precision=options.precision,
         )
         return texts if conversation is None else conversation.recorded(prompt, texts)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.model.attention import softmax
+from cs336_basics.model.layers import at_least_float32
 
 # The nucleus of a trained model rarely has more tokens. If it does, the whole vocabulary is sorted.
 _USUAL_NUCLEUS = 1024
@@ -91,13 +92,17 @@ class Sampling(Checked):
         Raises:
             ValueError: If the logits are not finite.
         """
-        logits = logits.detach().double().cpu()  # a tiny temperature would be 0 in float32
+        logits = at_least_float32(logits.detach().cpu())  # NumPy has no bfloat16
         # Here and below, NumPy is ten times as fast as torch (benchmarks/NOTES.md).
         if not np.isfinite(logits.numpy()).all():
             raise InputError(
                 "must be finite, got inf or NaN; the model's weights may be damaged",
                 argument="logits",
             )
+        if self.temperature == 0 and self.repetition_penalty == 1 and allowed is None:
+            most_likely: list[int] = logits.numpy().argmax(axis=-1).tolist()
+            return most_likely
+        logits = logits.double()  # a tiny temperature would be 0 in float32
         if self.repetition_penalty != 1:
             penalty = self.repetition_penalty
             rows = zip(logits, previous_ids, strict=True)

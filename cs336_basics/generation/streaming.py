@@ -14,6 +14,7 @@ from cs336_basics.tokenizer import StreamingDecoder
 if TYPE_CHECKING:
     import torch
 
+    from cs336_basics.generation.precision import Precision
     from cs336_basics.generation.sampling import Sampling
     from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer import Tokenizer
@@ -29,6 +30,7 @@ def generate_text(
     stop: Sequence[str] = (),
     generator: torch.Generator | None = None,
     use_cache: bool = True,
+    precision: Precision = "float32",
 ) -> Iterator[str]:
     """Yield the continuation of a prompt as it is generated, in strings of complete characters.
 
@@ -37,7 +39,7 @@ def generate_text(
     drawn.
 
     Args:
-        model, max_new_tokens, sampling, generator, use_cache: See `generate`.
+        model, max_new_tokens, sampling, generator, use_cache, precision: See `generate`.
         tokenizer: The model's tokenizer, with `<|endoftext|>` as a special token.
         prompt: Start of the text. It is not yielded. An empty prompt starts a new document.
         stop: Strings that end the text; see `stop_at`.
@@ -59,6 +61,7 @@ def generate_text(
         allowed_ids=None if len(known_ids) == vocab_size else known_ids,
         generator=generator,
         use_cache=use_cache,
+        precision=precision,
     )
     return stop_at(stream_text(tokenizer, new_ids), stop)
 

@@ -12,7 +12,7 @@ import torch
 from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.generation import Sampling, generate_text
+from cs336_basics.generation import Precision, Sampling, generate_text
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.config import context_fits
 from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
@@ -42,6 +42,7 @@ class LoadedRun(NamedTuple):
         stop: Sequence[str] = (),
         generator: torch.Generator | None = None,
         use_cache: bool = True,
+        precision: Precision = "auto",
     ) -> str:
         """Return text that continues a prompt, without the prompt; see `stream`."""
         return "".join(
@@ -52,6 +53,7 @@ class LoadedRun(NamedTuple):
                 stop=stop,
                 generator=generator,
                 use_cache=use_cache,
+                precision=precision,
             )
         )
 
@@ -64,13 +66,15 @@ class LoadedRun(NamedTuple):
         stop: Sequence[str] = (),
         generator: torch.Generator | None = None,
         use_cache: bool = True,
+        precision: Precision = "auto",
     ) -> Iterator[str]:
         """Yield the continuation of a prompt as it is generated, in complete characters.
 
         Args:
             prompt: Start of the text. An empty prompt starts a new document.
             sampling: How to draw each token. Defaults to DEFAULT_SAMPLING.
-            max_new_tokens, stop, generator, use_cache: See `generate_text`.
+            max_new_tokens, stop, generator, use_cache, precision: See `generate_text`. For the
+                text of exactly these weights, pass `precision="float32"`.
 
         Raises:
             TypeError, ValueError: See `generate_text`.
@@ -84,6 +88,7 @@ class LoadedRun(NamedTuple):
             stop=stop,
             generator=generator,
             use_cache=use_cache,
+            precision=precision,
         )
 
 

@@ -19,6 +19,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "word_merging": {"base", "unicode"},
     "merging": {"base", "word_merging"},
     "encoding": {"base", "unicode", "scanning", "word_merging"},
+    "inference": {"base"},
 }
 # Folder of Cython files -> the folders of native/ that they and their cimports may include.
 MAY_USE = {
@@ -27,6 +28,7 @@ MAY_USE = {
     "counting": {"base", "unicode", "scanning", "counting"},
     "bpe": {"base", "word_merging", "merging"},
     "tokenizer": {"base", "unicode", "scanning", "word_merging", "encoding"},
+    "generation": {"base", "inference"},
     "formats": set(),
 }
 MAY_CIMPORT: dict[str, set[str]] = {
@@ -35,6 +37,7 @@ MAY_CIMPORT: dict[str, set[str]] = {
     "counting": {"splitting"},
     "bpe": set(),
     "tokenizer": {"splitting"},
+    "generation": set(),
     "formats": set(),
 }
 

@@ -1,18 +1,31 @@
-"""Measure generation in tokens per second: this library and transformers' `generate`.
+"""Measure generation in tokens per second: this library, transformers and llama.cpp.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.models.lm_generation  # TinyStories and GPT-2 small, on the CPU
     python -m benchmarks.models.lm_generation --shape tinystories --batch-size 8
+    python -m benchmarks.models.lm_generation --shape tinystories --prompt-tokens 200 --new-tokens 1
+    python -m benchmarks.models.lm_generation --shape tinystories --batch-size 1 --busy
 
-Both libraries start from the same weights in float32 and continue the same prompts greedily, so
-they must generate the same tokens before anything is timed. The peer is LlamaForCausalLM, measured
-with a static cache and with its default cache, which grows. The implementations take turns, so that
-other load on the machine affects all of them. Times include processing the prompt.
+All libraries start from the same weights in float32 and continue the same prompts greedily. Before
+anything is timed, the peers in float32 must generate the same tokens as this library, and the
+compiled code with rounded weights the same as the readable model with these weights. The peer is
+LlamaForCausalLM, measured with a static cache and with its default cache, which grows, and
+llama.cpp with weights in Q8_0 for a single prompt, if llama-cpp-python is installed. The
+implementations take turns, so that other load on the machine affects all of them. Times include
+processing the prompt and, with "bfloat16" and "int8", rounding the weights.
+
+With --busy, each implementation is also measured while a process of another program computes. With
+--cpu-time, the rates are per second of CPU time of one thread, which other programs affect less.
 """
 
 import argparse
+import contextlib
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import torch
 
@@ -25,18 +38,24 @@ from cs336_basics.training.devices import choose_device, device_name
 PROMPT_TOKENS = 16
 EQUAL_TOKENS = 16  # later, rounding may break a tie differently
 GREEDY = Sampling(temperature=0)
-KINDS = {"cs336_basics": None, "static cache": "static", "dynamic cache": "dynamic"}
+PRECISIONS = ["float32", "bfloat16", "int8"]
+CACHES = {"transformers, static cache": "static", "transformers, dynamic cache": "dynamic"}
+LLAMA_CPP = "llama.cpp, Q8_0"
+BUSY = "while True: pass"
 
 
-def generators(shape, device):
+def generators(shape, device, precisions, batch_size):
     """Return a dict from kind to a function that takes prompts and a length and returns ids."""
     torch.manual_seed(0)
-    model = TransformerLM(SHAPES[shape])
+    model = TransformerLM(SHAPES[shape]).eval()
     llama = llama_of(model).to(device).eval()
+    peer = llama_cpp(model) if batch_size == 1 else {}
     model.to(device)
 
-    def ours(prompts, number):
-        return generate_batch(model, prompts.tolist(), number, GREEDY)
+    def ours(precision):
+        return lambda prompts, number, **options: generate_batch(
+            model, prompts.tolist(), number, GREEDY, precision=precision, **options
+        )
 
     def theirs(cache):
         def generated(prompts, number):
@@ -53,38 +72,85 @@ def generators(shape, device):
 
         return generated
 
-    return {kind: ours if cache is None else theirs(cache) for kind, cache in KINDS.items()}
+    run = {f"cs336_basics, {precision}": ours(precision) for precision in precisions}
+    return run | {kind: theirs(cache) for kind, cache in CACHES.items()} | peer
 
 
-def measure(shape, batch_size, new_tokens, device, rounds):
-    """Check the ids, and return a dict from kind to the tokens per second in each round."""
-    run = generators(shape, device)
-    prompts = torch.randint(SHAPES[shape].vocab_size, (batch_size, PROMPT_TOKENS))
-    first = {kind: generated(prompts, EQUAL_TOKENS) for kind, generated in run.items()}
-    assert all(ids == first["cs336_basics"] for ids in first.values()), first
+def llama_cpp(model):
+    """Return a dict with llama.cpp's generator for a model, or {} if it is not installed."""
+    try:
+        import llama_cpp
+    except ImportError:
+        return {}
+    from cs336_basics import Tokenizer
+    from cs336_basics.formats import export_model
+
+    bytes_only = {
+        number: bytes([number]) for number in range(256)
+    }  # the file must have a vocabulary
+    tokenizer = Tokenizer({**bytes_only, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"])
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "model.gguf"
+    export_model(model, tokenizer, "gguf", path, type="q8_0")
+    llama = llama_cpp.Llama(
+        str(path),
+        n_ctx=model.config.context_length,
+        n_threads=torch.get_num_threads(),
+        n_threads_batch=torch.get_num_threads(),
+        verbose=False,
+    )
+
+    def generated(prompts, number, folder=folder):
+        (prompt,) = prompts.tolist()
+        llama.reset()
+        ids = llama.generate(prompt, temp=0.0, repeat_penalty=1.0, reset=True)
+        return [[next(ids) for _ in range(number)]]
+
+    return {LLAMA_CPP: generated}
+
+
+def check(run, prompts, number):
+    """Check the first ids of each kind; see the module's docstring."""
+    first = {kind: generated(prompts, number) for kind, generated in run.items()}
+    expected = first["cs336_basics, float32"]
+    for kind, ids in first.items():
+        if kind in CACHES:
+            assert ids == expected, (kind, ids, expected)
+        elif kind != LLAMA_CPP:  # rounds the weights differently
+            assert ids == run[kind](prompts, number, use_cache=False), kind
+
+
+@contextlib.contextmanager
+def busy_process():
+    """Run a process that computes without end."""
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def measure(run, prompts, new_tokens, rounds, clock=time.perf_counter):
+    """Return a dict from kind to the tokens per second in each round."""
     speeds = {kind: [] for kind in run}
     for _ in range(rounds):
         for kind, generated in run.items():
-            start = time.perf_counter()
+            start = clock()
             ids = generated(prompts, new_tokens)
-            seconds = time.perf_counter() - start
-            assert [len(row) for row in ids] == [new_tokens] * batch_size
-            speeds[kind].append(batch_size * new_tokens / seconds)
+            seconds = clock() - start
+            assert [len(row) for row in ids] == [new_tokens] * len(prompts)
+            speeds[kind].append(len(prompts) * new_tokens / seconds)
     return speeds
 
 
-def report(shape, batch_size, new_tokens, device, speeds):
-    """Print the results of `measure`."""
-    print(
-        f"{shape}, generating {new_tokens} tokens for {batch_size} "
-        f"prompt{'s' if batch_size > 1 else ''} of {PROMPT_TOKENS}, float32, on "
-        f"{device_name(device)}"
-    )
-    print("Speedup of cs336_basics: median, lower quartile and minimum")
-    print(f"{'':<20}{'tokens/s':>11}{SPEEDUP_HEADINGS}")
+def report(title, speeds, base):
+    """Print the results of `measure`, relative to those of the kind `base`."""
+    print(title)
+    print(f"Speedup over {base}: median, lower quartile and minimum")
+    print(f"{'':<28}{'tokens/s':>11}{SPEEDUP_HEADINGS}")
     for kind, values in speeds.items():
-        cells = speedup_cells(speeds["cs336_basics"], values)
-        print(f"{kind:<20}{statistics.median(values):>11,.0f}{cells}")
+        cells = speedup_cells(values, speeds[base])
+        print(f"{kind:<28}{statistics.median(values):>11,.4g}{cells}")
 
 
 def main():
@@ -92,16 +158,39 @@ def main():
     parser.add_argument("--shape", action="append", choices=PEER_SHAPES)
     parser.add_argument("--batch-size", action="append", type=int, help="default: 1 and 32")
     parser.add_argument("--new-tokens", type=int, help="default: 224, or as many as fit")
+    parser.add_argument("--prompt-tokens", type=int, default=PROMPT_TOKENS)
+    parser.add_argument("--precision", action="append", choices=PRECISIONS)
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     device = choose_device(options.device)
+    clock = time.perf_counter
+    if options.cpu_time:
+        torch.set_num_threads(1)
+        clock = time.thread_time
+    precisions = PRECISIONS if options.precision is None else ["float32", *options.precision]
     for shape in options.shape or ["tinystories", "gpt2"]:
-        room = SHAPES[shape].context_length - PROMPT_TOKENS
+        room = SHAPES[shape].context_length - options.prompt_tokens
         new_tokens = options.new_tokens or min(224, room)
         for batch_size in options.batch_size or [1, 32]:
-            speeds = measure(shape, batch_size, new_tokens, device, options.rounds)
-            report(shape, batch_size, new_tokens, device, speeds)
+            run = generators(shape, device, dict.fromkeys(precisions), batch_size)
+            size = (batch_size, options.prompt_tokens)
+            prompts = torch.randint(SHAPES[shape].vocab_size, size)
+            check(run, prompts, min(EQUAL_TOKENS, room))
+            title = (
+                f"{shape}, {new_tokens} new tokens for {batch_size} "
+                f"prompt{'s' if batch_size > 1 else ''} of {options.prompt_tokens}, on "
+                f"{device_name(device)}"
+            )
+            arguments = (run, prompts, new_tokens, options.rounds, clock)
+            quiet = measure(*arguments)
+            base = max(CACHES, key=lambda kind, quiet=quiet: statistics.median(quiet[kind]))
+            report(title, quiet, base)
+            if options.busy:
+                with busy_process():
+                    report(f"{title}, beside a busy process", measure(*arguments), base)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/arm/neon.h>
 #include <simde/x86/avx2.h>
+#include <simde/x86/fma.h>
 
 #define CS336_X86 1
 #define CS336_NEON 1
@@ -17,6 +18,10 @@
 
 #if !defined(__BMI__)
 inline uint64_t _tzcnt_u64(uint64_t word) { return word ? __builtin_ctzll(word) : 64; }
+#endif
+
+#if !defined(vdivq_f32)  // added to SIMDe after version 0.7.4
+inline float32x4_t vdivq_f32(float32x4_t a, float32x4_t b) { return a / b; }
 #endif
 
 namespace cs336 {

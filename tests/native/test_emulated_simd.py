@@ -48,6 +48,19 @@ for _ in range(300):
         assert normalized(text.encode(), form).decode() == unicodedata.normalize(form, text)
 """
 
+GENERATION = """
+import importlib.util, sys
+name = "cs336_basics.generation._inference"
+spec = importlib.util.spec_from_file_location(name, sys.argv[1])
+sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[name])
+import pytest
+test = "tests/generation/test_inference.py"
+model = "tests/generation/test_engines.py::test_the_compiled_model_computes_what_the_model_computes"
+assert pytest.main(["-q", "-n", "0", test, model]) == 0
+print(*sys.modules[name].simd_levels())
+"""
+
 
 @pytest.fixture(scope="module")
 def scanner(tmp_path_factory):
@@ -96,3 +109,11 @@ def test_all_levels_split_random_texts_and_find_tokens_as_the_references_do(scan
 @pytest.mark.parametrize("simd_level", ["scalar", "neon", "avx2"])
 def test_all_levels_normalize_as_unicodedata_does(quick_check, simd_level):
     run_python(NORMALIZATION, quick_check, cwd=HERE.parents[1], CS336_SIMD=simd_level)
+
+
+@pytest.mark.slow
+def test_all_levels_multiply_and_attend_as_the_references_do(tmp_path_factory):
+    source = NATIVE.parent / "generation" / "_inference.pyx"
+    inference = compiled_for_all_levels(tmp_path_factory, source)
+    run = run_python(GENERATION, inference, cwd=HERE.parents[1])
+    assert run.stdout.split()[-4:] == ["scalar", "neon", "avx2", "avx512"]

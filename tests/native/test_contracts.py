@@ -26,7 +26,10 @@ def sanitized(request, tmp_path_factory):
     return command
 
 
-@pytest.mark.parametrize("name", ["counting", pytest.param("encoder", marks=pytest.mark.slow)])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("encoder", "inference")]
+
+
+@pytest.mark.parametrize("name", ["counting", *SLOW])
 def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
     program = tmp_path / name
     source = HERE / f"{name}_contract.cpp"

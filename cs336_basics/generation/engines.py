@@ -7,6 +7,7 @@ All have the same results up to rounding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -33,6 +34,10 @@ _COMPILED_MODULES = {
     SiLUFeedForward,
     ModuleList,
 }
+_COMPILED_WEIGHTS = re.compile(
+    r"(token_embeddings|lm_head|ln_final"
+    r"|layers\.\d+\.(ln1|ln2|attn\.([qkv]_proj|output_proj|[qk]_norm)|ffn\.w[123]))\.(weight|bias)"
+)
 _INT8_PAYS = 2_000_000
 """Minimum number of weights for which "auto" rounds. Fewer fit into a CPU's caches."""
 
@@ -218,6 +223,8 @@ def can_be_compiled(model: Module) -> bool:
     have replaced one, sharding replaces classes, and hooks may change results.
     """
     if torch.is_autocast_enabled("cpu"):
+        return False
+    if not all(_COMPILED_WEIGHTS.fullmatch(name) for name in model.state_dict()):
         return False
     for module in model.modules():
         if type(module) not in _COMPILED_MODULES:

@@ -12,7 +12,8 @@ import torch
 from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.generation import Precision, Sampling, generate_text
+from cs336_basics.generation import Sampling, generate_text
+from cs336_basics.generation.precision import Precision
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.config import context_fits
 from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite

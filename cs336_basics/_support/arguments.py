@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -58,3 +59,9 @@ def checked_integer(
         problem = f"must be at most {largest}{note}, got {short_repr(number)}"
         raise InputError(problem, argument=name, place=place)
     return number
+
+
+def check_is_iterable(name: str, value: object, of: str) -> None:
+    """Raise TypeError if the argument called `name` is not iterable or is a single text."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise InputTypeError(f"must be a list of {of}, got {short_repr(value)}", argument=name)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cs336_basics._support.errors import InputError, OutputExistsError
-from cs336_basics._support.messages import shown_names
+from cs336_basics._support.paths import check_is_regular
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
@@ -150,15 +150,6 @@ def named_directory(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def existing_directory(path: str | os.PathLike[str]) -> Path | None:
-    """Return an existing directory, or the directory of an existing file, as an absolute path.
-
-    The given path may start with `~`. If nothing exists there, return None.
-    """
-    found = Path(os.path.abspath(os.path.expanduser(path)))
-    return found if found.is_dir() else found.parent if found.is_file() else None
-
-
 def rename_directory(source: Path, target: Path) -> None:
     """Rename a directory once its files are on disk. `target` must be missing or empty."""
     for folder, _, names in os.walk(source):
@@ -180,18 +171,6 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 def json_text(content: Any) -> str:
     """Return `content` as indented JSON with a final newline."""
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-
-
-def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
-    """Check that `path` is a regular file, given its mode from `os.stat`.
-
-    Raises:
-        ValueError: If `path` is a directory, a device, a FIFO or a socket.
-    """
-    if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
-        kind = kinds.get(stat.S_IFMT(mode), "device")
-        raise InputError(f"{os.fspath(path)} is a {kind}", remedy="use a regular file")
 
 
 def check_has_no_links(directory: str | os.PathLike[str]) -> None:
@@ -363,15 +342,6 @@ def _identity(path: str | os.PathLike[str]) -> object:
     except OSError:
         return os.path.realpath(path)
     return status.st_dev, status.st_ino
-
-
-def printable_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as a string that UTF-8 can encode, even if the path is not valid Unicode.
-
-    A temporary file gets its name in `shown_names`.
-    """
-    path = os.fspath(path)
-    return os.fsencode(shown_names.get(path, path)).decode("utf-8", "backslashreplace")
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:

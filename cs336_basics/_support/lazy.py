@@ -2,7 +2,9 @@
 
 Reading a configuration or printing a help page does not import torch, which takes seconds to import
 and may not be installed. The native trainer does not import NumPy, because the import can take
-longer than training.
+longer than training. Encoding a text to a list of ids needs neither NumPy nor `regex`, and imports
+only what it uses: importing them takes longer than loading GPT-2's vocabulary
+(`benchmarks/encoding/first_call.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["LazyModule", "lazy_names", "needed_for", "np", "npt"]
+__all__ = ["LazyModule", "lazy_modules", "lazy_names", "needed_for", "np", "npt"]
 
 
 class LazyModule:
@@ -28,6 +30,16 @@ class LazyModule:
         value = getattr(importlib.import_module(self._module_name), name)
         setattr(self, name, value)  # later accesses bypass __getattr__
         return value
+
+
+def lazy_modules(package: str, names: str) -> list[Any]:
+    """Return a LazyModule for each of some modules of a package.
+
+    Args:
+        package: Name of the package.
+        names: Names of the modules, separated by spaces.
+    """
+    return [LazyModule(f"{package}.{name}") for name in names.split()]
 
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.files import check_is_regular
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.paths import check_is_regular
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:

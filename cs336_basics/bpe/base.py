@@ -349,7 +349,9 @@ class BPE_Trainer:
                 start=start,
                 limits=self._limits_of_superwords(),
             )
-            splitter = replace(splitter, pattern=self.tokenizer_pattern)
+            splitter = splitting.Splitter(
+                self.tokenizer_pattern, splitter.special_tokens, splitter.normalizer
+            )
             learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder)
         recorder.finish()
         return learned

@@ -31,8 +31,9 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.files import atomic_path, check_is_regular
+from cs336_basics._support.files import atomic_path
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.paths import check_is_regular
 from cs336_basics._support.reading import parse_json
 from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.states import (

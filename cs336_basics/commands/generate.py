@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import printable_path
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands._cli import complain, describe_error, say, show
 from cs336_basics.commands._options import CHECKPOINT, DEVICE, NUM_WORKERS, Command, UsageError

@@ -8,10 +8,9 @@ from typing import Any
 from cs336_basics.counting.word_counter import WordCounter, choose_splitting
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.splitting.splitter import Splitter, check_is_str
-from cs336_basics.text.corpus import check_errors
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.rows import texts_of_rows
-from cs336_basics.text.utf8 import is_valid_utf8
+from cs336_basics.text.utf8 import check_errors, is_valid_utf8
 
 
 def count_texts(

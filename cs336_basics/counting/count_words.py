@@ -24,10 +24,11 @@ from cs336_basics.execution.executors import executor
 from cs336_basics.execution.jobs import Reduction
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import Splitter
-from cs336_basics.text.corpus import DEFAULT_PIECE_SIZE, Corpus, check_errors
+from cs336_basics.text.corpus import DEFAULT_PIECE_SIZE, Corpus
 from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.reading_record import ReadingRecord, Replaced
 from cs336_basics.text.sources import DEFAULT_BLOCK_SIZE, Piece, Source
+from cs336_basics.text.utf8 import check_errors
 
 if TYPE_CHECKING:
     from tqdm import tqdm

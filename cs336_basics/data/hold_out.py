@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_names
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.splitting.safe_cuts import SafeCuts

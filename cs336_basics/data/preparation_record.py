@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError, Text
-from cs336_basics._support.files import printable_path, sha256_file, write_json
+from cs336_basics._support.files import sha256_file, write_json
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.urls import is_url
 from cs336_basics.text.storage import size_of

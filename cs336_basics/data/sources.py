@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import counted, short_names
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig

@@ -15,7 +15,8 @@ from typing import Any
 
 from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.errors import Argument, InputError, OutputExistsError
-from cs336_basics._support.files import named_directory, printable_path, sha256_file
+from cs336_basics._support.files import named_directory, sha256_file
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair

@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
@@ -78,12 +76,12 @@ def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
 
 
 @functools.cache
-def byte_of_code() -> npt.NDArray[np.uint16]:
-    """Return an array of shape (325,) with the byte for each code point, or NO_BYTE.
+def byte_of_code() -> array[int]:
+    """Return an array of 325 uint16 with the byte for each code point, or NO_BYTE.
 
     The last item applies to all higher code points as well.
     """
-    table = np.full(NO_BYTE + 69, NO_BYTE, np.uint16)
+    table = array("H", [NO_BYTE]) * (NO_BYTE + 69)
     for character, byte in character_to_byte().items():
         table[ord(character)] = byte
     return table

@@ -27,11 +27,8 @@ from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
 from cs336_basics.formats.library_errors import library_errors
-from cs336_basics.formats.tiktoken.ranks import (
-    RANKS_FILE,
-    exported_encoding,
-    registered_encoding,
-)
+from cs336_basics.formats.tiktoken.loading import RANKS_FILE, registered_encoding
+from cs336_basics.formats.tiktoken.ranks import exported_encoding
 from cs336_basics.tokenizer import Tokenizer
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
+from cs336_basics.splitting.patterns import split_program
 from cs336_basics.splitting.patterns.named_patterns import (
     CL100K,
     GPT2,
@@ -29,7 +30,6 @@ from cs336_basics.splitting.patterns.named_patterns import (
     resolve_pattern,
 )
 from cs336_basics.splitting.patterns.pattern_limits import MAX_LENGTH
-from cs336_basics.splitting.patterns.split_program import find_program
 from cs336_basics.splitting.patterns.split_sequences import Split, sequence_pattern
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
@@ -118,7 +118,9 @@ def matching_all_text(expression: str, who_drops: str) -> str:
     Raises:
         ValueError: If it may not match some text, which another library drops (`who_drops`).
     """
-    program = find_program(expression)
+    if pattern_name(expression) is not None:
+        return expression
+    program = split_program.find_program(expression)
     if program is None or not program.matches_all_text:
         reason = "does not match all text" if program else "cannot be shown to match all text"
         raise InputError(

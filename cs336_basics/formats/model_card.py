@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import cs336_basics
-from cs336_basics._support.files import printable_path
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.visible import markdown_code, markdown_text
 from cs336_basics.formats.model_families import FAMILY_NAMES, family_of
 

@@ -60,6 +60,16 @@ def is_rank_file(content: bytes) -> bool:
     return bool(first) and all(map(_RANK_LINE.match, first))
 
 
+def is_tekken(content: Any) -> bool:
+    """Return whether the content of a JSON file has Tekken's layout."""
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("config"), dict)
+        and isinstance(content.get("vocab"), list)
+        and "pattern" in content["config"]
+    )
+
+
 def recognized_content(content: bytes, path: str | os.PathLike[str]) -> InputError | None:
     """Return an error about a file that is not JSON, or None if it may be JSON or is unknown."""
     kind, remedy = _kind_of(content[:_START])

@@ -14,9 +14,7 @@ from cs336_basics.splitting.scanners cimport (
     make_scanner, simd_level_of,
 )
 
-from cs336_basics._support.lazy import LazyModule
-
-split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
+from cs336_basics.splitting.patterns import split_program
 
 
 cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:

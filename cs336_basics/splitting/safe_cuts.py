@@ -22,16 +22,10 @@ import itertools
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics.splitting.patterns import split_program
 from cs336_basics.splitting.token_finder import token_finder
 from cs336_basics.text.normalization import is_normal_character
-
-if TYPE_CHECKING:
-    from cs336_basics.splitting.patterns import split_program
-else:  # compiled code needs it only for other patterns than the named ones
-    split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
 
 _ASCII = frozenset(map(chr, range(128)))
 _NEVER_JOINED = _ASCII - frozenset(string.ascii_letters + "<=>")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.splitting import reference
+from cs336_basics.splitting.patterns import split_program
 from cs336_basics.splitting.patterns.named_patterns import (
     SEARCHED,
     compile_pattern,
@@ -20,14 +20,14 @@ from cs336_basics.splitting.patterns.named_patterns import (
     resolve_pattern,
 )
 from cs336_basics.splitting.patterns.split_sequences import Piece, SplitSequence, changes_text
-from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.splitting.token_finder import token_finder
-from cs336_basics.text.normalization import check_normalizer, normalized
 
 if TYPE_CHECKING:
-    from cs336_basics.splitting.patterns import split_program
-else:  # not needed by named patterns
-    split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
+    from cs336_basics.splitting import safe_cuts
+    from cs336_basics.text import normalization
+else:  # needed by few texts
+    safe_cuts = LazyModule("cs336_basics.splitting.safe_cuts")
+    normalization = LazyModule("cs336_basics.text.normalization")
 
 try:
     from cs336_basics.splitting import _scanner
@@ -53,8 +53,13 @@ compiled. One second is added for every 10,000 characters of text."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
-class Splitter:
+class _Parts(NamedTuple):
+    pattern: str
+    special_tokens: tuple[str, ...]
+    normalizer: str | None
+
+
+class Splitter(_Parts):
     """A split pattern, and what happens to a text before the pattern is applied.
 
     The constructor checks the arguments; functions that take a Splitter do not check them again.
@@ -74,15 +79,20 @@ class Splitter:
         TypeError: If `special_tokens` is a single string or a set, or an item is not a str.
     """
 
-    pattern: str = "gpt2"
-    special_tokens: Sequence[str] = ()
-    normalizer: str | None = None
+    # Not a dataclass: importing `dataclasses` takes longer than loading GPT-2's vocabulary.
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        resolve_pattern(self.pattern)
-        tokens = tuple(check_special_tokens(self.special_tokens))
-        object.__setattr__(self, "special_tokens", tokens)
-        check_normalizer(self.normalizer)
+    def __new__(  # noqa: D102 -- the class documents it
+        cls,
+        pattern: str = "gpt2",
+        special_tokens: Iterable[str] = (),
+        normalizer: str | None = None,
+    ) -> Splitter:
+        resolve_pattern(pattern)
+        tokens = tuple(check_special_tokens(special_tokens))
+        if normalizer is not None:
+            normalization.check_normalizer(normalizer)
+        return super().__new__(cls, pattern, tokens, normalizer)
 
     @classmethod
     def of(cls, splitter: Splitter | None) -> Splitter:
@@ -112,15 +122,15 @@ class Splitter:
         return has_scanner(self.pattern)
 
     @property
-    def safe_cuts(self) -> SafeCuts:
+    def safe_cuts(self) -> safe_cuts.SafeCuts:
         """Finder of offsets where text can be cut without changing its pre-tokens."""
-        return _safe_cuts(tuple(self.special_tokens), self.pattern, self.normalizer)
+        return _safe_cuts(self.special_tokens, self.pattern, self.normalizer)
 
     def split(self, text: str) -> Iterator[str]:
         """Yield the pre-tokens of a text, in order, without special tokens."""
         for segment, is_special in self.split_special_tokens(text):
             if not is_special:
-                yield from self.pretokenize(normalized(segment, self.normalizer))
+                yield from self.pretokenize(normalization.normalized(segment, self.normalizer))
 
     def split_special_tokens(self, text: str) -> Iterator[tuple[str, bool]]:
         """Yield `(segment, is_special)` from left to right; see `split_special_tokens`."""
@@ -260,7 +270,11 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
         yield text[end:], False
 
 
-_safe_cuts = functools.lru_cache(maxsize=8)(SafeCuts)
+@functools.lru_cache(maxsize=8)
+def _safe_cuts(
+    special_tokens: tuple[str, ...], pattern: str, normalizer: str | None
+) -> safe_cuts.SafeCuts:
+    return safe_cuts.SafeCuts(special_tokens, pattern, normalizer)
 
 
 def check_is_str(text: object) -> None:

@@ -13,7 +13,22 @@ A job (`counting/count_job.py`) is the only place that calls the stages one afte
 compiled code that reads files itself follows the same order.
 """
 
-from cs336_basics.text.corpus import Corpus
-from cs336_basics.text.sources import MissingFieldError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cs336_basics._support.lazy import lazy_names
 
 __all__ = ["Corpus", "MissingFieldError"]
+
+if TYPE_CHECKING:
+    from cs336_basics.text.corpus import Corpus
+    from cs336_basics.text.sources import MissingFieldError
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "cs336_basics.text.corpus": "Corpus",
+            "cs336_basics.text.sources": "MissingFieldError",
+        },
+    )

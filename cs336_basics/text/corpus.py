@@ -14,12 +14,7 @@ from cs336_basics._support.messages import short_names, short_repr
 from cs336_basics.text.paths import PathsLike, expand_paths
 from cs336_basics.text.sources import Piece, Source, check_options_are_used, open_sources
 from cs336_basics.text.storage import MAX_PIECE_BYTES
-
-ERRORS = ("replace", "strict")
-"""Ways to handle invalid UTF-8: read it as U+FFFD, or reject it."""
-
-ENCODING_ERRORS = (*ERRORS, "bytes")
-"""ERRORS plus `"bytes"`, for encoding only: preserve invalid bytes as tokens (`exact_bytes.py`)."""
+from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors
 
 DEFAULT_PIECE_SIZE = 32 << 20
 """Default number of stored bytes in a piece."""
@@ -158,13 +153,3 @@ class Corpus:
 
     def __repr__(self) -> str:
         return f"<Corpus: {short_names(self.files)}>"
-
-
-def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
-    """Raise ValueError if `errors` is not one of the allowed values."""
-    if errors not in allowed:
-        note = " (for encoding only)" if errors in ENCODING_ERRORS else ""
-        raise InputError(
-            f"must be one of {', '.join(allowed)}, got {short_repr(errors)}{note}",
-            argument="errors",
-        )

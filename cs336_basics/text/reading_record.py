@@ -166,7 +166,7 @@ class ReadingRecord:
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a dict that can be written as JSON; see `from_json`."""
-        from cs336_basics._support.files import printable_path  # not needed by counting
+        from cs336_basics._support.paths import printable_path  # not needed by counting
 
         replaced = {printable_path(name): vars(found) for name, found in self.replaced.items()}
         return {"num_bytes": self.num_bytes, "replaced": replaced}

@@ -9,7 +9,7 @@ from libcpp.vector cimport vector
 
 from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
 
-import numpy as np
+from cs336_basics._support.lazy import np
 
 
 cdef extern from "word_merging/token_ids.hpp" namespace "cs336":

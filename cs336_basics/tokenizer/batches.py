@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
+from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.execution.workers import resolve_num_workers
@@ -13,7 +14,6 @@ from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.special_tokens import special_sets
-from cs336_basics.tokenizer.text_input import check_is_iterable
 
 _Encoded = TypeVar("_Encoded")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
+from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
 from cs336_basics.tokenizer.ids import EncodedBatch, is_plain_array, plain_ids, sequences_of
-from cs336_basics.tokenizer.text_input import check_is_iterable
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
 """Values of `errors`: raise an error, insert U+FFFD, or skip the invalid item. The names come from

@@ -15,16 +15,13 @@ Added tokens that are `normalized` are found after the normalizer has run; see `
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.arguments import check_is_iterable, checked_bool
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.lazy import np, npt
+from cs336_basics._support.lazy import LazyModule, np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import (
     MAX_ID,
@@ -36,7 +33,12 @@ from cs336_basics.splitting.patterns.split_sequences import without_prefix
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
-from cs336_basics.tokenizer.text_input import check_is_iterable
+
+if TYPE_CHECKING:
+    import hashlib
+    import json
+else:  # only for the digest
+    hashlib, json = LazyModule("hashlib"), LazyModule("json")
 
 try:
     from cs336_basics.tokenizer._vocabulary import TokenIds
@@ -178,6 +180,15 @@ class TokenizerDefinition:
         """Whether a space is put before each text between added tokens that starts with none."""
         return self.split_pattern != self.pattern
 
+    @property
+    def has_stages(self) -> bool:
+        """Whether more may happen before splitting than one search for tokens; see `stages.py`."""
+        return (
+            self.normalizer is not None
+            or self.adds_space
+            or not all(token.is_plain for token in self.added_tokens)
+        )
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
         return {
@@ -212,10 +223,8 @@ class TokenizerDefinition:
         for name in ("token_ids", "special_ids", "ids_of_special", "all_special", "digest"):
             parts.pop(name, None)
         definition.added_tokens = (*self.added_tokens, *more)
-        definition.splitter = dataclasses.replace(
-            self.splitter,
-            special_tokens=[*self.splitter.special_tokens, *(token.content for token in more)],
-        )
+        contents = [*self.splitter.special_tokens, *(token.content for token in more)]
+        definition.splitter = Splitter(self.pattern, contents, self.normalizer)
         definition.added_ids = self.added_ids.copy()
         # Copying a vocabulary for each of many tokens would take most of the time.
         before, last = parts.pop("_parts_of_vocab", None) or (self.vocab, {})

@@ -6,7 +6,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
-from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
+from cs336_basics._support.arguments import (
+    MAX_INT64,
+    check_is_iterable,
+    checked_bool,
+    checked_integer,
+)
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
@@ -19,7 +24,7 @@ from cs336_basics.tokenizer.ids import (
     sequences_of,
 )
 from cs336_basics.tokenizer.post_processor import PostProcessor
-from cs336_basics.tokenizer.text_input import check_is_iterable, text_column
+from cs336_basics.tokenizer.text_input import text_column
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.tokenizer import Tokenizer

@@ -179,12 +179,8 @@ class Stages:
     @classmethod
     def needed_by(cls, definition: TokenizerDefinition) -> Stages | None:
         """Return the stages with all added tokens, or None if one search for tokens is enough."""
-        if (
-            definition.normalizer is None
-            and not definition.adds_space
-            and all(token.is_plain for token in definition.added_tokens)
-        ):
-            return None  # the usual case
+        if not definition.has_stages:
+            return None
         stages = cls(definition, frozenset(definition.added_ids))
         return None if definition.normalizer is None and stages.in_one else stages
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.text.reading_record import ReadingRecord
-
-
-def check_is_iterable(name: str, value: object, of: str) -> None:
-    """Raise TypeError if the argument called `name` is not iterable or is a single text."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise InputTypeError(f"must be a list of {of}, got {short_repr(value)}", argument=name)
 
 
 def text_column(row: Mapping[str, Any]) -> Any:

@@ -12,31 +12,38 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.files import existing_directory, printable_path
+from cs336_basics._support.lazy import lazy_modules
 from cs336_basics._support.messages import counted, short_repr
+from cs336_basics._support.paths import existing_directory, printable_path
 from cs336_basics.splitting.splitter import Splitter, check_is_str
-from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.text.utf8 import is_valid_utf8
-from cs336_basics.tokenizer import decoding, padding, usual_calls
+from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors, is_valid_utf8
+from cs336_basics.tokenizer import usual_calls
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
-from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
-from cs336_basics.tokenizer.description import described
-from cs336_basics.tokenizer.editing.truncated import truncated
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import extended_encoder, make_encoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
-from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
-from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
-from cs336_basics.tokenizer.offsets import encode_with_offsets
-from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
 from cs336_basics.tokenizer.special_tokens import choose_special
-from cs336_basics.tokenizer.text_input import replaced_utf8
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import batches, decoding, description, offsets, text_input
+    from cs336_basics.tokenizer import padding as batch_padding  # `padding` is an argument
+    from cs336_basics.tokenizer.editing import truncated
+    from cs336_basics.tokenizer.encoders import encoding_errors, exact_bytes
+    from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
+    from cs336_basics.tokenizer.padding import PaddedBatch
+else:  # Loading a tokenizer and encoding a text to a list needs none of these.
+    batches, decoding, description, offsets, text_input, batch_padding = lazy_modules(
+        "cs336_basics.tokenizer", "batches decoding description offsets text_input padding"
+    )
+    truncated, encoding_errors, exact_bytes = lazy_modules(
+        "cs336_basics.tokenizer",
+        "editing.truncated encoders.encoding_errors encoders.exact_bytes",
+    )
 
 DEFAULT_CACHE_SIZE = 128 << 20
 """Memory for cached words in bytes: enough for more than a million English words."""
@@ -169,7 +176,7 @@ class Tokenizer:
         )
 
     def __str__(self) -> str:
-        return described(self.definition)
+        return description.described(self.definition)
 
     # ----------------------------------------------------------------- the parts of the definition
 
@@ -254,7 +261,7 @@ class Tokenizer:
                 another library.
             cache_size, backend: See the constructor.
         """
-        from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
+        from cs336_basics.formats.huggingface.loading import load_tokenizer_json
 
         definition = load_tokenizer_json(directory, own=True)
         return cls.of(definition, directory, cache_size=cache_size, backend=backend)
@@ -292,7 +299,7 @@ class Tokenizer:
         Warns:
             UserWarning: If the file splits text in a way that cannot be compiled, which is slow.
         """
-        from cs336_basics.formats.huggingface.tokenizer_json import load_from_hub
+        from cs336_basics.formats.huggingface.loading import load_from_hub
 
         definition = load_from_hub(source, revision, ignore)
         return cls.of(definition, source, cache_size=cache_size, backend=backend)
@@ -313,7 +320,7 @@ class Tokenizer:
             source, revision, ignore: See `from_huggingface`.
             cache_size, backend: See the constructor.
         """
-        from cs336_basics.formats.huggingface.tokenizer_json import load_from_hub
+        from cs336_basics.formats.huggingface.loading import load_from_hub
 
         definition = load_from_hub(source, revision, ignore, own=True)
         return cls.of(definition, source, cache_size=cache_size, backend=backend)
@@ -342,7 +349,7 @@ class Tokenizer:
         Raises:
             TypeError, ValueError, OSError: See `load_tiktoken`.
         """
-        from cs336_basics.formats.tiktoken.ranks import load_tiktoken
+        from cs336_basics.formats.tiktoken.loading import load_tiktoken
 
         definition = load_tiktoken(source, special_tokens, pattern)
         return cls.of(definition, source, cache_size=cache_size, backend=backend)
@@ -440,7 +447,7 @@ class Tokenizer:
             ValueError: If `vocab_size` exceeds the size of the vocabulary, or leaves out a single
                 byte or an added token; or if the ids are not in the order of the merges.
         """
-        return self.with_definition(truncated(self.definition, vocab_size))
+        return self.with_definition(truncated.truncated(self.definition, vocab_size))
 
     # ----------------------------------------------------------------- tokens and their ids
 
@@ -547,7 +554,7 @@ class Tokenizer:
                 `max_length` is missing or unused, a text is longer than `max_length` without
                 truncation, or a mapping has no `text` column.
         """
-        return model_inputs(
+        return batch_padding.model_inputs(
             self, text, padding, truncation, max_length, pad_id, text_pair, add_special_tokens
         )
 
@@ -582,9 +589,9 @@ class Tokenizer:
         try:
             return encoder.encode(text, special)
         except UnicodeEncodeError:
-            text = without_surrogates(text)
+            text = encoding_errors.without_surrogates(text)
         except AbsentByteError:
-            raise explained(encoder, text, special) from None
+            raise encoding_errors.explained(encoder, text, special) from None
         return self.encode(
             text, allowed_special=allowed_special, disallowed_special=disallowed_special
         )
@@ -624,26 +631,28 @@ class Tokenizer:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD.
         """
         check_errors(errors, ENCODING_ERRORS)
+        is_exact = errors == exact_bytes.EXACT
+        errors = "strict" if is_exact else errors
         invalid = None  # bytes that are encoded exactly
         if isinstance(text, bytes):
-            if errors == EXACT and not is_valid_utf8(text):
+            if is_exact and not is_valid_utf8(text):
                 invalid = text
             else:
-                text = replaced_utf8(text, "strict" if errors == EXACT else errors)
+                text = text_input.replaced_utf8(text, errors)
         else:
             check_is_str(text)
         encoder = self.encoder
         special = choose_special(encoder, text, allowed_special, disallowed_special)
-        num_workers = useful_workers(num_workers, len(text))
+        num_workers = batches.useful_workers(num_workers, len(text))
         try:
             if invalid is not None:
-                return encode_exactly(encoder, invalid, special, num_workers)
+                return exact_bytes.encode_exactly(encoder, invalid, special, num_workers)
             return encoder.encode_array(text, special, num_workers)
         except UnicodeEncodeError:
             # Bytes contain no surrogates, so this happens once.
-            data = replaced_utf8(text, "strict" if errors == EXACT else errors)
+            data = text_input.replaced_utf8(text, errors)
         except AbsentByteError:
-            raise explained(encoder, text, special) from None
+            raise encoding_errors.explained(encoder, text, special) from None
         return self.encode_array(
             data,
             num_workers=num_workers,
@@ -670,7 +679,7 @@ class Tokenizer:
             TypeError, ValueError: See `encode`; the message starts with the index of the text.
         """
         encoder = self.encoder
-        return encode_texts(
+        return batches.encode_texts(
             encoder, encoder.encode_batch, texts, num_workers, allowed_special, disallowed_special
         )
 
@@ -696,7 +705,7 @@ class Tokenizer:
             ids[offsets[i]:offsets[i + 1]].
         """
         encoder = self.encoder
-        return encode_texts(
+        return batches.encode_texts(
             encoder,
             encoder.encode_batch_array,
             texts,
@@ -720,7 +729,7 @@ class Tokenizer:
         check_is_str(text)
         encoder = self.encoder
         special = choose_special(encoder, text, allowed_special, disallowed_special)
-        return encode_with_offsets(encoder, text, special)
+        return offsets.encode_with_offsets(encoder, text, special)
 
     def encode_iterable(
         self,
@@ -834,7 +843,7 @@ class Tokenizer:
         side: str = "right",
     ) -> list[Any]:
         """Return each sequence, shortened to at most `max_length` ids; see `padding.truncate`."""
-        return padding.truncate(sequences, max_length, side=side)
+        return batch_padding.truncate(sequences, max_length, side=side)
 
     def pad(
         self,
@@ -855,8 +864,8 @@ class Tokenizer:
             TypeError, ValueError: See `padding.pad`. Also raised if `pad_id` is a str that is not a
                 special token.
         """
-        pad_id = padding.checked_pad_id(self, pad_id)
-        return padding.pad(
+        pad_id = batch_padding.checked_pad_id(self, pad_id)
+        return batch_padding.pad(
             sequences, pad_id=pad_id, side=side, max_length=max_length, multiple_of=multiple_of
         )
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.run_dir import RunDirectory, comparable, subset_key
 

@@ -21,8 +21,9 @@ from typing import Any
 from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import printable_path, sha256_file
+from cs336_basics._support.files import sha256_file
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
 from cs336_basics.data.prepare import with_special_tokens

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from cs336_basics._support.files import printable_path
+from cs336_basics._support.paths import printable_path
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.learning_curves import plot_group, plot_run
 from tests.commands.small_run import command, error_of

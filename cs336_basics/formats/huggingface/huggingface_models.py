@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import json_text, printable_path, write_directory
+from cs336_basics._support.files import json_text, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.reading import check_tensor_names, read_json_object
 from cs336_basics.formats.agreement import Agreement, compare_decoding, compare_ids, compare_logits
 from cs336_basics.formats.chat_template import CHAT_TEMPLATE

@@ -27,7 +27,8 @@ from cs336_basics.formats.huggingface.parts import kind_of, list_in, object_in, 
 from cs336_basics.formats.huggingface.post_processors import post_processor_of
 from cs336_basics.formats.huggingface.pretokenizers import pattern_of
 from cs336_basics.formats.recognition import check_is_tokenizer_json, check_model_type
-from cs336_basics.splitting.patterns.split_program import find_program
+from cs336_basics.splitting.patterns import split_program
+from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.splitting.patterns.split_sequences import changes_text
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
@@ -150,9 +151,10 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     )
     if pattern == FALCON:
         _check_split_bytes(merges, definition.whole_words)
-    if find_program(definition.split_pattern) is None:
+    split = definition.split_pattern
+    if pattern_name(split) is None and split_program.find_program(split) is None:
         reason = "cannot be compiled"
-        if changes_text(definition.split_pattern):
+        if changes_text(split):
             reason = "drops text or adds spaces, so that decode does not restore the text"
         warn(f"the pre_tokenizer {reason}; this tokenizer splits text in Python, which is slow")
     return definition

@@ -19,9 +19,9 @@ from cs336_basics.formats.foreign_patterns import (
     to_oniguruma,
 )
 from cs336_basics.formats.huggingface.parts import kind_of, steps_of
+from cs336_basics.splitting.patterns import split_program
 from cs336_basics.splitting.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
-from cs336_basics.splitting.patterns.pattern_syntax import MAX_REPEAT
-from cs336_basics.splitting.patterns.split_program import find_program
+from cs336_basics.splitting.patterns.pattern_limits import MAX_REPEAT
 from cs336_basics.splitting.patterns.split_sequences import (
     BEHAVIORS,
     MAX_SPLITS,
@@ -230,7 +230,7 @@ def _split_of(step: dict[str, Any]) -> Split:
     expression = resolve_pattern(from_oniguruma(text))
     behavior = _behavior(step.get("behavior"))
     if behavior == "Removed" and invert:
-        program = find_program(expression)
+        program = split_program.find_program(expression)
         if program is not None and program.matches_all_text:
             return Split(expression)  # nothing is removed
     # Isolating the text between matches gives the same pieces as isolating the matches.

@@ -34,16 +34,6 @@ _OLD_SPECIAL_TOKENS = [
 _MAX_SPECIAL_TOKENS = 100_000
 
 
-def is_tekken(content: Any) -> bool:
-    """Return whether the content of a JSON file has Tekken's layout."""
-    return (
-        isinstance(content, dict)
-        and isinstance(content.get("config"), dict)
-        and isinstance(content.get("vocab"), list)
-        and "pattern" in content["config"]
-    )
-
-
 def parse_tekken(content: dict[str, Any]) -> TokenizerDefinition:
     """Convert the content of a `tekken.json` to a definition.
 

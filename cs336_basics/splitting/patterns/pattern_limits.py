@@ -15,6 +15,9 @@ from cs336_basics._support.messages import short_repr
 MAX_LENGTH = 10_000
 """Maximum number of characters in a pattern."""
 
+MAX_REPEAT = 1000
+"""Highest number in the braces of a repetition, in a pattern that is compiled to a table."""
+
 MAX_DEPTH = 50
 """Maximum depth of nested groups."""
 

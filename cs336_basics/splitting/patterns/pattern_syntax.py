@@ -24,9 +24,7 @@ from cs336_basics.splitting.patterns.char_sets import (
     named_set,
     union,
 )
-
-MAX_REPEAT = 1000
-"""Highest number allowed in the braces of a repetition."""
+from cs336_basics.splitting.patterns.pattern_limits import MAX_REPEAT
 
 MAX_POSSESSIVE = 50
 """Maximum difference between the two numbers in the braces of a possessive repetition."""

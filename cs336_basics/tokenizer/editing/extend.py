@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
+from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import pretokenize
@@ -26,7 +27,6 @@ from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
-from cs336_basics.tokenizer.text_input import check_is_iterable
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 MAX_WORD_LENGTH = 1024

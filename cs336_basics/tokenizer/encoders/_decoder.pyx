@@ -4,8 +4,6 @@
 Callers check arguments; the binding handles types, memory and the GIL.
 """
 
-import numpy as np
-
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.ref cimport PyObject
@@ -15,6 +13,7 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.lazy import np
 
 cdef extern from *:
     """

@@ -18,7 +18,8 @@ class SpecialSet:
 class Worker: ...
 
 class Encoder:
-    dtype: np.dtype[Any]
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
     def __init__(
         self,
         byte_ids: Sequence[int],

@@ -8,8 +8,6 @@ cannot be caught portably across shared libraries.
 
 import os
 
-import numpy as np
-
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -41,6 +39,7 @@ from cs336_basics.tokenizer.encoders.text_views cimport (
     UTF8, TextSpan, TextView, as_utf8, utf8_bound, view_text, view_texts,
 )
 
+from cs336_basics._support.lazy import np
 from cs336_basics.splitting.splitter import has_scanner
 
 
@@ -134,7 +133,6 @@ cdef class Encoder:
     cdef bint narrow
     cdef size_t id_size, vocab_size
     cdef int type_number   # of `dtype`
-    cdef readonly object dtype
 
     def __init__(self, byte_ids, const uint32_t[:, ::1] merges, list tokens, size_t vocab_size,
                  pattern, size_t cache_size, simd_level=None, whole_words=None):
@@ -154,9 +152,8 @@ cdef class Encoder:
             self.scanner = make_scanner(pattern, c_simd_level)
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
-        self.dtype = np.dtype("<u2" if self.narrow else "<u4")
-        self.id_size = self.dtype.itemsize
-        self.type_number = self.dtype.num
+        # The numbers of uint16 and uint32 are part of NumPy's ABI. Lists of ids do not need NumPy.
+        self.id_size, self.type_number = (2, 4) if self.narrow else (4, 6)
         if whole_words:
             c_whole_words = whole_words.items()
         self.encoder = make_encoder(
@@ -164,6 +161,10 @@ cdef class Encoder:
             cache_size, self.scanner, c_simd_level, c_whole_words,
         )
         self.idle = []
+
+    @property
+    def dtype(self):
+        return np.dtype("<u2" if self.narrow else "<u4")
 
     # ------------------------------------------------------------------ workers
 

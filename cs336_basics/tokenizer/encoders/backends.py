@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.lazy import lazy_modules
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.text.utf8 import UTF8_BYTES
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
-from cs336_basics.tokenizer.stages import Stages
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import reference, stages
+    from cs336_basics.tokenizer.encoders import python_encoder, staged_encoder
+else:  # most tokenizers have the native encoder, and no stages
+    reference, stages, python_encoder, staged_encoder = lazy_modules(
+        "cs336_basics.tokenizer", "reference stages encoders.python_encoder encoders.staged_encoder"
+    )
 
 BACKENDS = ("reference", "python", "native")
 
@@ -24,8 +32,10 @@ def make_encoder(
 
 def _with_stages(encoder: Encoder) -> Encoder:
     """Return an encoder that also does what its definition says to do before splitting."""
-    stages = Stages.needed_by(encoder.definition)
-    return encoder if stages is None else StagedEncoder(encoder, stages)
+    if not encoder.definition.has_stages:
+        return encoder
+    needed = stages.Stages.needed_by(encoder.definition)
+    return encoder if needed is None else staged_encoder.StagedEncoder(encoder, needed)
 
 
 def extended_encoder(
@@ -40,7 +50,8 @@ def extended_encoder(
     if definition.has_words_of(encoder.definition):
         shared = encoder.extended(definition)
         if shared is not None:
-            return shared if isinstance(shared, StagedEncoder) else _with_stages(shared)
+            is_staged = isinstance(shared, staged_encoder.StagedEncoder)
+            return shared if is_staged else _with_stages(shared)
     return make_encoder(definition, cache_size, backend)
 
 
@@ -59,9 +70,7 @@ def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str
             argument="backend",
         )
     if backend == "reference":
-        from cs336_basics.tokenizer.reference import ReferenceEncoder
-
-        return ReferenceEncoder(definition)
+        return reference.ReferenceEncoder(definition)
     obstacle = _obstacle_to_native(definition)
     if backend == "native" and obstacle is not None:
         raise InputError(
@@ -70,7 +79,7 @@ def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str
             remedy="use None or 'python'",
         )
     if backend == "python" or obstacle is not None:
-        return PythonEncoder(definition, cache_size)
+        return python_encoder.PythonEncoder(definition, cache_size)
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder
 
     if has_scanner(definition.split_pattern):

@@ -7,9 +7,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex
 
-import numpy as np
-import numpy.typing as npt
-
+from cs336_basics._support.lazy import np, npt
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder

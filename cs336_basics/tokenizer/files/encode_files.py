@@ -13,7 +13,8 @@ from typing import Any
 
 from cs336_basics._support.arguments import checked_bool, checked_integer
 from cs336_basics._support.errors import InputError, OutputExistsError
-from cs336_basics._support.files import check_is_no_input, printable_path
+from cs336_basics._support.files import check_is_no_input
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus

@@ -9,10 +9,10 @@ from typing import Any
 
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.execution.workers import resolve_num_workers
-from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.rows import texts_of_rows
 from cs336_basics.text.sources import TextBlock
+from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
 from cs336_basics.tokenizer.files.encode_job import EncodeJob, batches_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer

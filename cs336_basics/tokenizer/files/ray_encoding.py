@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 import cs336_basics
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics._support.urls import uploaded
 from cs336_basics.execution.executors import executor

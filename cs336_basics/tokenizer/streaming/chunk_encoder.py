@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.splitting.splitter import check_is_str
-from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.cuts import SafeCutBuffer
 from cs336_basics.text.reading_record import ReadingRecord
+from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates

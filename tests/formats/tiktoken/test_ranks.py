@@ -11,11 +11,8 @@ import pytest
 
 from cs336_basics._support.errors import InputError, InputTypeError, UnavailableError
 from cs336_basics.formats import check_tokenizer, export_tokenizer
-from cs336_basics.formats.tiktoken.ranks import (
-    load_ranks,
-    load_tiktoken,
-    merges_of_ranks,
-)
+from cs336_basics.formats.tiktoken.loading import load_ranks, load_tiktoken
+from cs336_basics.formats.tiktoken.ranks import merges_of_ranks
 from cs336_basics.splitting.patterns.named_patterns import GPT2
 from cs336_basics.tokenizer import Tokenizer
 from tests.errors import rejects

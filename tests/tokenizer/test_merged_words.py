@@ -3,7 +3,7 @@ import pytest
 from cs336_basics import Tokenizer
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.bpe.reference import merge_pair, split_bytes
-from cs336_basics.tokenizer.merge_steps import MOST_BYTES, merge_steps
+from cs336_basics.tokenizer.merged_words import MOST_BYTES, merge_steps
 from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, END, TRAINING_TEXT, small_tokenizer
 

@@ -1,0 +1,237 @@
+"""Read tiktoken's rank files (see `ranks.py`), our exports for tiktoken, and its encodings."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
+from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.reading import (
+    open_regular,
+    parse_json,
+    read_json_object,
+    unique_keys,
+)
+from cs336_basics._support.vocabularies import MAX_ID
+from cs336_basics.formats.byte_strings import add_token
+from cs336_basics.formats.foreign_patterns import (
+    from_fancy_regex,
+    from_given_fancy_regex,
+)
+from cs336_basics.formats.recognition import (
+    is_rank_file,
+    is_tekken,
+    recognized_content,
+    recognized_directory,
+)
+from cs336_basics.formats.tiktoken.rank_merges import merges_of_ranks
+from cs336_basics.formats.tiktoken.tekken import parse_tekken
+from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
+from cs336_basics.splitting.splitter import check_special_tokens
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+
+RANKS_FILE = "ranks.tiktoken"
+ENCODING_FILE = "encoding.json"
+
+_MAX_SETTINGS = 1 << 24  # bytes
+
+
+def load_tiktoken(
+    source: Any,
+    special_tokens: Mapping[str, int] | None = None,
+    pattern: str | None = None,
+) -> TokenizerDefinition:
+    """Read a tiktoken tokenizer.
+
+    Args:
+        source: Rank file, directory written by our export, or name of an encoding, such as
+            `cl100k_base`, which tiktoken loads from its cache or the network. Also a
+            `tiktoken.Encoding`, or the `tekken.json` of Mistral.
+        special_tokens: Mapping of special token -> id. Defaults to the encoding's special tokens.
+        pattern: Split pattern, either a name or a regular expression for tiktoken. Defaults to the
+            encoding's pattern. Required for a rank file.
+
+    Raises:
+        TypeError: If `source` is neither a path nor an Encoding, or `special_tokens` is not a
+            mapping or has a key that is not a str.
+        FileNotFoundError: If there is no such file or encoding.
+        ValueError: If a file is malformed, a byte is missing, or the pattern is missing or invalid.
+            If it is another kind of file, the message says which.
+        ImportError: If `source` is an encoding and tiktoken is not installed.
+        OSError: If tiktoken cannot load the encoding.
+
+    Warns:
+        UserWarning: If `pattern` has syntax that may mean something else in tiktoken.
+    """
+    if special_tokens is not None and not isinstance(special_tokens, Mapping):
+        raise InputTypeError(
+            f"must be a mapping of special token -> id, got {short_repr(special_tokens)}",
+            argument="special_tokens",
+        )
+    check_special_tokens(list(special_tokens or ()))
+    is_path = isinstance(source, (str, os.PathLike))
+    place = os.fspath(source) if is_path else short_repr(source)
+    if not is_path:
+        if not isinstance(getattr(source, "_mergeable_ranks", None), dict):
+            raise InputTypeError(
+                f"must be a path, the name of an encoding or a tiktoken.Encoding, got {place}",
+                argument="source",
+            )
+        ranks, found = _parts_of_encoding(source)
+    elif (path := Path(source)).is_dir():
+        ranks, found = read_export(path)
+    elif path.exists() or not isinstance(source, str) or not source.isidentifier():
+        data = _read(path)
+        if data.lstrip()[:1] == b"{":
+            content = parse_json(data, path, unique_keys)
+            if not is_tekken(content):
+                raise InputError(
+                    "this is JSON, and not a rank file",
+                    place=place,
+                    remedy=f"read it with Tokenizer.from_pretrained({place!r})",
+                )
+            try:
+                return parse_tekken(content)
+            except InputError as error:
+                raise InputError(str(error), place=place) from None
+        ranks, found = parse_ranks(data, path), {}
+    else:
+        ranks, found = _parts_of_encoding(registered_encoding(source))
+    special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
+    if pattern is None and "pat_str" not in found:
+        raise InputError(
+            f"{place} has no split pattern",
+            remedy=("pass ", Argument("pattern"), ", such as gpt2 or cl100k"),
+        )
+    if pattern is not None:
+        pattern = from_given_fancy_regex(
+            resolve_pattern(pattern)
+        )  # outside the `try`, because an error here concerns the argument, not the file
+    try:
+        pattern = pattern or from_fancy_regex(found["pat_str"])
+        merges = merges_of_ranks(ranks)
+        vocab = {rank: token for token, rank in ranks.items()}
+        for token, token_id in special.items():
+            add_token(vocab, token_id, token.encode())
+        ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
+        return TokenizerDefinition(
+            vocab, merges, list(special), pattern, ignore_merges, added_ids=special
+        )
+    except InputError as error:
+        raise InputError(str(error), place=place) from None
+
+
+def _parts_of_encoding(encoding: Any) -> tuple[dict[bytes, int], dict[str, Any]]:
+    """Return the ranks, the pattern and the special tokens of a tiktoken `Encoding`."""
+    # tiktoken's documentation also uses these three private attributes to extend an encoding.
+    settings = {
+        "pat_str": encoding._pat_str,
+        "special_tokens": dict(encoding._special_tokens),
+    }
+    return dict(encoding._mergeable_ranks), settings
+
+
+def read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
+    """Return the ranks and the content of encoding.json in an exported directory."""
+    path = directory / ENCODING_FILE
+    if not path.exists():
+        if other := recognized_directory(directory):
+            raise other
+        raise FileNotFoundError(
+            f"{path} does not exist; pass a rank file, or a directory that export_tokenizer wrote"
+        )
+    found = read_json_object(path, _MAX_SETTINGS)
+    special = found.get("special_tokens")
+    if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
+        raise InputError(f"{path} must contain a string 'pat_str' and an object 'special_tokens'")
+    return load_ranks(directory / RANKS_FILE), found
+
+
+def registered_encoding(name: str) -> Any:
+    """Return the tiktoken `Encoding` with this name, from tiktoken's cache or the network.
+
+    Raises:
+        ImportError: If tiktoken is not installed.
+        FileNotFoundError: If tiktoken has no such encoding.
+        OSError: If tiktoken cannot load the encoding.
+    """
+    try:
+        import tiktoken
+    except ImportError:
+        raise UnavailableError(
+            f"{name} does not exist", remedy=f"to load the encoding {name}, pip install tiktoken"
+        ) from None
+    known = sorted(tiktoken.list_encoding_names())
+    if name not in known:
+        raise FileNotFoundError(
+            f"{name} is not a file, a directory or a tiktoken encoding; tiktoken's encodings are "
+            f"{', '.join(known)}"
+        )
+    try:
+        return tiktoken.get_encoding(name)
+    except MemoryError:
+        raise
+    except Exception as error:  # from tiktoken or requests
+        raise OSError(
+            f"tiktoken cannot download the encoding {name}: {short_reason(error)}"
+        ) from error
+
+
+def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
+    """Read a rank file.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ValueError: See `parse_ranks`.
+    """
+    return parse_ranks(_read(path), path)
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
+
+
+def parse_ranks(content: bytes, path: str | os.PathLike[str]) -> dict[bytes, int]:
+    """Return the ranks in the content of a rank file.
+
+    The multilingual file of Whisper has an empty token, which no text produces. It is left out.
+
+    Raises:
+        ValueError: If a line is not `base64 rank`, or repeats a token or a rank.
+    """
+    ranks: dict[bytes, int] = {}
+    seen: set[int] = set()
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        try:
+            if len(fields) != 2 or len(fields[1]) > 10 or not fields[1].isdigit():
+                raise ValueError
+            text = b"" if fields[0] == b"=" else fields[0]
+            token, rank = base64.b64decode(text, validate=True), int(fields[1])
+            if rank > MAX_ID:
+                raise ValueError
+        except (ValueError, binascii.Error):
+            other = None if is_rank_file(content) else recognized_content(content, path)
+            if other is not None:
+                raise other from None
+            raise InputError(
+                f"must be a token in base64 and a rank, got {short_repr(line)}",
+                place=f"{path}, line {number}",
+            ) from None
+        if token in ranks or rank in seen:
+            raise InputError(
+                f"token {short_repr(token)} or rank {rank} occurs twice",
+                place=f"{path}, line {number}",
+            )
+        ranks[token] = rank
+        seen.add(rank)
+    ranks.pop(b"", None)
+    return ranks

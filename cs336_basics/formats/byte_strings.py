@@ -12,18 +12,22 @@ import functools
 import gc
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
-from cs336_basics.text.utf8 import UTF8_BYTES
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.text.utf8 import UTF8_BYTES, is_valid_utf8
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.words import Pair
 
 try:
     from cs336_basics.formats import _byte_strings
 except ImportError:  # the extension is not built
     _byte_strings = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from cs336_basics.formats._byte_strings import TokenizerFile
 
 NO_BYTE = 0x100
 
@@ -88,6 +92,16 @@ def byte_of_code() -> array[int]:
 
 
 # --------------------------------------------------------------------- reading
+
+
+def read_vocabulary(content: bytes) -> TokenizerFile | None:
+    """Read the vocabulary and the merges of a `tokenizer.json` in its usual form.
+
+    Returns None if the extension is not built, or the file is unusual or invalid.
+    """
+    if _byte_strings is None or not is_valid_utf8(content):
+        return None
+    return _byte_strings.TokenizerFile.read(content, byte_of_code())
 
 
 def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) -> dict[int, bytes]:
@@ -230,11 +244,6 @@ def strings_of_vocab(definition: TokenizerDefinition) -> dict[str, int]:
             )
         strings[string] = token_id
     return strings
-
-
-def has_bytes_of_text(tokens: Collection[bytes]) -> bool:
-    """Return whether a vocabulary has a token for every byte of UTF-8."""
-    return all(bytes([byte]) in tokens for byte in UTF8_BYTES)
 
 
 def check_has_bytes_of_text(tokens: Collection[bytes]) -> None:

@@ -21,13 +21,12 @@ from cs336_basics.splitting.patterns.named_patterns import (
 )
 from cs336_basics.splitting.patterns.split_sequences import Piece, SplitSequence, changes_text
 from cs336_basics.splitting.token_finder import token_finder
+from cs336_basics.text import normalization
 
 if TYPE_CHECKING:
     from cs336_basics.splitting import safe_cuts
-    from cs336_basics.text import normalization
-else:  # needed by few texts
+else:  # needed only to divide a text
     safe_cuts = LazyModule("cs336_basics.splitting.safe_cuts")
-    normalization = LazyModule("cs336_basics.text.normalization")
 
 try:
     from cs336_basics.splitting import _scanner

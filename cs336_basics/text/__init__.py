@@ -17,14 +17,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.lazy import lazy_names
+from cs336_basics._support.lazy import LazyModule, lazy_names
 
 __all__ = ["Corpus", "MissingFieldError"]
 
 if TYPE_CHECKING:
+    from cs336_basics.text import normalization
     from cs336_basics.text.corpus import Corpus
     from cs336_basics.text.sources import MissingFieldError
 else:
+    # Few texts are normalized. Its tables come from `unicodedata`.
+    normalization = LazyModule("cs336_basics.text.normalization")
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,23 +1,23 @@
 # distutils: language = c++
-"""Binding of token_ids.hpp: look up tokens by their bytes, five times as fast as with a dict."""
+"""Binding of words.hpp and token_ids.hpp: a vocabulary and its merges, checked and indexed."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t
+from array import array
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
 from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
 
-from cs336_basics._support.lazy import np
-
 
 cdef extern from "word_merging/token_ids.hpp" namespace "cs336":
     cdef cppclass CppTokenIds "cs336::TokenIds":
         CppTokenIds(size_t num_tokens) except +
         cbool insert_all(const vector[TextSpan]& tokens, const vector[uint32_t]& ids) except +
-        uint32_t find(const uint8_t* data, size_t length)
-        cbool find_merges(const vector[TextSpan]& pairs, uint32_t* ids) except +
 
     cdef cppclass RankSplitter:
         RankSplitter(const CppTokenIds& ranks)
@@ -25,6 +25,7 @@ cdef extern from "word_merging/token_ids.hpp" namespace "cs336":
 
 
 cdef uint32_t NO_ID = 0xFFFFFFFF
+cdef uint32_t NO_INDEX = 0xFFFFFFFF
 
 
 cdef inline const uint8_t* bytes_of(object token):
@@ -35,60 +36,44 @@ cdef inline TextSpan span_of(object token):
     return TextSpan(bytes_of(token), <size_t>PyBytes_GET_SIZE(token))
 
 
-cdef class TokenIds:
-    """The ids of the tokens of a vocabulary, as a mapping that only has `get`.
+cdef inline bytes token_of(TextSpan span):
+    return PyBytes_FromStringAndSize(<const char*>span.data, span.size)
 
-    Args:
-        tokens: Mapping of id -> token.
 
-    Attributes:
-        is_valid: Whether the ids are ints from 0 to 2^32 - 2 and the tokens are different nonempty
-            bytes objects. Otherwise, nothing can be looked up.
+cdef class Words:
+    """Tokens and merges; see `words.Words`. As a buffer, it has the rows of the merges as uint32.
+
+    `Words.of` and `_byte_strings.TokenizerFile` make it.
     """
 
-    cdef unique_ptr[CppTokenIds] ids
-    cdef dict tokens  # keeps the bytes alive
-    cdef readonly bint is_valid
+    def __init__(self):
+        raise TypeError("use Words.of")
 
-    def __init__(self, dict tokens not None):
+    @staticmethod
+    def of(dict tokens not None, list merges not None):
+        """Return the words of a mapping of id -> token and of merges.
+
+        Returns None if an id is not an int from 0 to 2^32 - 2, a token is not a nonempty bytes
+        object or occurs twice, a merge is not a tuple or list of two tokens, or their joined token
+        is unknown, or a merge occurs twice.
+        """
+        cdef Words made = Words.__new__(Words)
         cdef object token_id, token
-        cdef vector[TextSpan] spans
-        cdef vector[uint32_t] ids
-        self.tokens = tokens
-        self.ids.reset(new CppTokenIds(len(tokens)))
-        spans.reserve(len(tokens))
-        ids.reserve(len(tokens))
+        cdef size_t num_bytes = 0
+        cdef vector[TextSpan] pairs
         for token_id, token in tokens.items():
             if type(token_id) is not int or type(token) is not bytes:
-                return
+                return None
             if not 0 <= token_id < NO_ID:
-                return
-            spans.push_back(span_of(token))
-            ids.push_back(token_id)
-        self.is_valid = self.ids.get().insert_all(spans, ids)
-
-    def get(self, bytes token not None, default=None):
-        """Return the id of a token, or the default."""
-        cdef uint32_t token_id
-        if self.is_valid:
-            token_id = self.ids.get().find(bytes_of(token), PyBytes_GET_SIZE(token))
-            if token_id != NO_ID:
-                return token_id
-        return default
-
-    def index_merges(self, list merges not None):
-        """Return the ids of the left, right and joined tokens of each merge.
-
-        Returns:
-            Array of shape (num_merges, 3), uint32; or None if a merge is not a tuple or list of two
-            bytes objects, or a token is unknown.
-        """
-        ids = np.empty((len(merges), 3), np.uint32)
-        cdef uint32_t[:, ::1] rows = ids
-        cdef vector[TextSpan] pairs
-        pairs.reserve(2 * len(merges))
-        if not self.is_valid:
+                return None
+            num_bytes += PyBytes_GET_SIZE(token)
+        made.words.reset(new CppWords(num_bytes))
+        for token_id, token in tokens.items():
+            memcpy(made.words.get().room(), bytes_of(token), PyBytes_GET_SIZE(token))
+            made.words.get().add(PyBytes_GET_SIZE(token), token_id)
+        if not made.words.get().index() or not made.words.get().index_ids():
             return None
+        pairs.reserve(2 * len(merges))
         for merge in merges:
             if type(merge) is tuple and len(<tuple>merge) == 2:
                 left, right = (<tuple>merge)[0], (<tuple>merge)[1]
@@ -100,9 +85,86 @@ cdef class TokenIds:
                 return None
             pairs.push_back(span_of(left))
             pairs.push_back(span_of(right))
-        if len(merges) and not self.ids.get().find_merges(pairs, &rows[0, 0]):
-            return None
-        return ids
+        return made if made.words.get().set_merges(pairs) else None
+
+    def __len__(self):
+        return self.words.get().num_tokens()
+
+    @property
+    def size(self):
+        return self.words.get().size()
+
+    @property
+    def num_merges(self):
+        return self.words.get().merges().size() // 3
+
+    def get(self, bytes token not None, default=None):
+        """Return the id of a token, or the default."""
+        cdef uint32_t token_id = self.words.get().find(bytes_of(token), PyBytes_GET_SIZE(token))
+        return default if token_id == NO_ID else token_id
+
+    def has_id(self, token_id):
+        """Return whether a token has this id."""
+        return 0 <= token_id < NO_ID and self.words.get().index_of(token_id) != NO_INDEX
+
+    def tokens(self):
+        """Return a new mapping of id -> token."""
+        cdef size_t i
+        return {
+            self.words.get().id(i): token_of(self.words.get().token(i))
+            for i in range(self.words.get().num_tokens())
+        }
+
+    def merges(self, dict tokens not None):
+        """Return a new list of the merges, as pairs of the bytes objects in `tokens`."""
+        cdef const uint32_t* rows = self.words.get().merges().data()
+        cdef size_t i
+        return [
+            (tokens[rows[3 * i]], tokens[rows[3 * i + 1]]) for i in range(self.num_merges)
+        ]
+
+    def merge_rows(self):
+        """Return the ids of the left, right and joined tokens of each merge."""
+        cdef const uint32_t* rows = self.words.get().merges().data()
+        cdef size_t i
+        return [
+            (rows[3 * i], rows[3 * i + 1], rows[3 * i + 2]) for i in range(self.num_merges)
+        ]
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        cdef const vector[uint32_t]* rows = &self.words.get().merges()
+        PyBuffer_FillInfo(
+            buffer, self, <void*>rows.data(), rows.size() * sizeof(uint32_t), True, flags)
+
+    def tables(self, dict more not None, size_t size):
+        """Return the arguments of `_decoder.Decoder` for the ids below `size`.
+
+        Args:
+            more: Tokens that are not words, by id.
+        """
+        cdef size_t token_id, end = 0
+        cdef uint32_t index
+        cdef TextSpan span
+        cdef vector[TextSpan] spans
+        spans.resize(size)
+        offsets = array("q", bytes(8 * (size + 1)))
+        cdef int64_t[::1] ends = offsets
+        for token_id in range(size):
+            index = self.words.get().index_of(token_id)
+            if index != NO_INDEX:
+                spans[token_id] = self.words.get().token(index)
+        for number, token in more.items():
+            if number < size:
+                spans[<size_t>number] = span_of(<bytes?>token)
+        for token_id in range(size):
+            end += spans[token_id].size
+            ends[token_id + 1] = end
+        data = bytearray(end)
+        cdef uint8_t[::1] out = data
+        for token_id in range(size):
+            if spans[token_id].size:
+                memcpy(&out[ends[token_id]], spans[token_id].data, spans[token_id].size)
+        return data, offsets
 
 
 def rank_splits(list tokens not None):

@@ -23,16 +23,12 @@ from cs336_basics._support.arguments import check_is_iterable, checked_bool
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule, np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.vocabularies import (
-    MAX_ID,
-    checked_merge_ids,
-    checked_token_ids,
-    explain_bad_id,
-)
+from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
 from cs336_basics.splitting.patterns.split_sequences import without_prefix
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
+from cs336_basics.tokenizer.words import Pair, Row, Words, words_of
 
 if TYPE_CHECKING:
     import hashlib
@@ -40,12 +36,6 @@ if TYPE_CHECKING:
 else:  # only for the digest
     hashlib, json = LazyModule("hashlib"), LazyModule("json")
 
-try:
-    from cs336_basics.tokenizer._vocabulary import TokenIds
-except ImportError:  # the extension is not built
-    TokenIds = None  # type: ignore[assignment, misc]
-
-Pair = tuple[bytes, bytes]
 MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -65,6 +55,8 @@ class TokenizerDefinition:
             bytes. Text becomes the added token's id; merges and pre-tokens become the other.
 
     Attributes:
+        words: The ordinary tokens, and the added tokens that share their ids; see `words.py`.
+        more_tokens: Mapping of id -> token for the other added tokens.
         vocab: Mapping of id -> token, including added tokens.
         merges: The merges, as a list of pairs.
         ignore_merges, post_processor: The arguments.
@@ -80,9 +72,6 @@ class TokenizerDefinition:
     Raises:
         TypeError, ValueError: See `Tokenizer`.
     """
-
-    _parts_of_vocab: tuple[dict[int, bytes], dict[int, bytes]]
-    """The vocabulary, if it is not in one dict yet: most of it, and the last tokens."""
 
     def __init__(
         self,
@@ -100,22 +89,69 @@ class TokenizerDefinition:
             raise InputTypeError(
                 f"must be a dict of id -> bytes, got {short_repr(vocab)}", argument="vocab"
             )
-        self.added_tokens = tuple(check_added_tokens(special_tokens))
-        contents = [token.content for token in self.added_tokens]
-        self.splitter = Splitter(pattern, contents, normalizer)
-        self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
-        self.vocab = dict(vocab)
-        self.merges = list(merges)
-        own_ids = dict(added_ids or {})
-        self._own_ids = _checked_own_ids(own_ids, self.vocab, self.splitter.special_tokens)
-        token_ids, self._indexed_merges = _index_merges(self._ordinary_tokens(), self.merges)
-        if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
-            self.merges = [(left, right) for left, right in self.merges]
-        self.size = max(self.vocab, default=-1) + 1
+        added_tokens = check_added_tokens(special_tokens)
+        splitter = Splitter(pattern, [token.content for token in added_tokens], normalizer)
+        checked_bool("ignore_merges", ignore_merges)
+        vocab, merges = dict(vocab), list(merges)
+        own_ids = _checked_own_ids(dict(added_ids or {}), vocab, splitter.special_tokens)
+        ordinary = vocab
+        if own_ids:
+            left_out = set(own_ids.values())
+            ordinary = {i: token for i, token in vocab.items() if i not in left_out}
+        words = words_of(ordinary, merges)
+        self._set(words, own_ids, added_tokens, splitter, ignore_merges, post_processor)
+        # These are at hand, so `words` need not make them.
+        self._tokens_of_words = ordinary
+        if set(map(type, merges)) - {tuple}:  # lists cannot be dict keys
+            merges = [(left, right) for left, right in merges]
+        self.merges = merges
+
+    @classmethod
+    def of_words(
+        cls,
+        words: Words,
+        own_ids: Mapping[str, int],
+        added_tokens: Iterable[AddedToken],
+        pattern: str,
+        ignore_merges: bool,
+        normalizer: str | None,
+        post_processor: PostProcessor | None,
+    ) -> TokenizerDefinition:
+        """Return the definition of words that were read from a file and checked.
+
+        Args:
+            words: The words.
+            own_ids: Ids of added tokens whose bytes are also those of an ordinary token. They are
+                not among the words.
+            added_tokens: Added tokens.
+            pattern, ignore_merges, normalizer, post_processor: See the class.
+        """
+        added_tokens = check_added_tokens(added_tokens)
+        splitter = Splitter(pattern, [token.content for token in added_tokens], normalizer)
+        definition = cls.__new__(cls)
+        definition._set(words, own_ids, added_tokens, splitter, ignore_merges, post_processor)
+        return definition
+
+    def _set(
+        self,
+        words: Words,
+        own_ids: Mapping[str, int],
+        added_tokens: Iterable[AddedToken],
+        splitter: Splitter,
+        ignore_merges: bool,
+        post_processor: PostProcessor | None,
+    ) -> None:
+        self.words = words
+        self.added_tokens = tuple(added_tokens)
+        self.splitter = splitter
+        self.ignore_merges = ignore_merges
+        self._own_ids = dict(own_ids)
+        self.more_tokens = {token_id: content.encode() for content, token_id in own_ids.items()}
+        self.size = max(words.size, max(self.more_tokens, default=-1) + 1)
         self.added_ids: dict[str, int] = {}
-        self._add_ids(token_ids, self.vocab)
-        self.post_processor = check_post_processor(post_processor, self.vocab)
-        self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        self._add_ids()
+        self.post_processor = check_post_processor(post_processor, self.has_id)
+        self.byte_ids = [words.get(bytes([byte]), ABSENT) for byte in range(256)]
         for content, token_id in self.added_ids.items():
             token = content.encode()
             if len(token) == 1 and self.byte_ids[token[0]] == ABSENT:
@@ -123,6 +159,25 @@ class TokenizerDefinition:
         self.absent_bytes = frozenset(
             byte for byte, token_id in enumerate(self.byte_ids) if token_id == ABSENT
         )
+
+    def has_id(self, token_id: int) -> bool:
+        """Return whether a token has this id."""
+        return token_id in self.more_tokens or self.words.has_id(token_id)
+
+    @functools.cached_property
+    def vocab(self) -> dict[int, bytes]:
+        """Mapping of id -> token, including added tokens."""
+        of_words = self._tokens_of_words
+        return of_words | self.more_tokens if self.more_tokens else of_words
+
+    @functools.cached_property
+    def _tokens_of_words(self) -> dict[int, bytes]:
+        return self.words.tokens()
+
+    @functools.cached_property
+    def merges(self) -> list[Pair]:
+        """The merges, as a list of pairs."""
+        return self.words.merges(self.vocab)
 
     def _ordinary_tokens(self) -> dict[int, bytes]:
         """Return the vocabulary without added tokens that have an id of their own."""
@@ -213,51 +268,40 @@ class TokenizerDefinition:
         added = check_added_tokens(special_tokens)
         more = [token for token in added if token.content not in self.added_ids]
         tokens = [token.content.encode() for token in more]
-        known = self._token_ids_before
-        if any(len(token) == 1 or (self.ignore_merges and token in known) for token in tokens):
+        if any(
+            len(token) == 1 or (self.ignore_merges and self.words.get(token) is not None)
+            for token in tokens
+        ):
             return self.replaced(special_tokens=[*self.added_tokens, *more])
         # The words keep their ids, so the parts that encode words are shared, not checked again.
         definition = TokenizerDefinition.__new__(TokenizerDefinition)
         parts = vars(definition)
         parts.update(vars(self))
-        for name in ("token_ids", "special_ids", "ids_of_special", "all_special", "digest"):
+        changed = ("vocab", "token_ids", "special_ids", "ids_of_special", "all_special", "digest")
+        for name in changed:
             parts.pop(name, None)
         definition.added_tokens = (*self.added_tokens, *more)
         contents = [*self.splitter.special_tokens, *(token.content for token in more)]
         definition.splitter = Splitter(self.pattern, contents, self.normalizer)
         definition.added_ids = self.added_ids.copy()
-        # Copying a vocabulary for each of many tokens would take most of the time.
-        before, last = parts.pop("_parts_of_vocab", None) or (self.vocab, {})
-        parts.pop("vocab", None)
-        definition._parts_of_vocab = before, last.copy()
-        definition._add_ids(known, definition._parts_of_vocab[1])
+        definition.more_tokens = self.more_tokens.copy()
+        definition._add_ids()
         return definition
-
-    @functools.cached_property
-    def vocab(self) -> dict[int, bytes]:
-        """Mapping of id -> token, including added tokens."""
-        before, last = self._parts_of_vocab
-        return before | last
 
     def has_words_of(self, other: TokenizerDefinition) -> bool:
         """Return whether this is `other` with more added tokens that are not parts of words."""
-        return self._indexed_merges is other._indexed_merges
+        return self.words is other.words
 
-    @functools.cached_property
-    def _token_ids_before(self) -> dict[bytes, int]:
-        """`token_ids`, which may lack tokens that `with_special_tokens` added."""
-        return self.token_ids
-
-    def _add_ids(self, token_ids: TokenIds | dict[bytes, int], vocab: dict[int, bytes]) -> None:
-        """Look up the ids of the last added tokens, or add them to `vocab` with the next ids."""
+    def _add_ids(self) -> None:
+        """Look up the ids of the last added tokens, or give them the next ids."""
         for content in self.splitter.special_tokens[len(self.added_ids) :]:
             token = content.encode()
-            token_id = self._own_ids.get(content, token_ids.get(token))
+            token_id = self._own_ids.get(content, self.words.get(token))
             if token_id is None:
                 if self.size > MAX_ID:
                     raise InputError(explain_bad_id(self.size, token), argument="vocab")
                 token_id = self.size
-                vocab[token_id] = token
+                self.more_tokens[token_id] = token
                 self.size += 1
             self.added_ids[content] = token_id
 
@@ -277,7 +321,7 @@ class TokenizerDefinition:
         added_ids = sorted(self.added_ids.values())
         digest = hashlib.sha256()
         for numbers in (
-            [len(pattern), len(ids), len(self.merges), len(added_ids), self.ignore_merges],
+            [len(pattern), len(ids), self.words.num_merges, len(added_ids), self.ignore_merges],
             ids,
             added_ids,
             list(map(len, tokens)),
@@ -315,12 +359,10 @@ class TokenizerDefinition:
     @functools.cached_property
     def merge_ids(self) -> MergeIds:
         """Ids of the left, right and joined tokens of each merge, shape (num_merges, 3)."""
-        return np.asarray(self._indexed_merges, np.uint32).reshape(-1, 3)
+        return np.array(self._merge_rows(), np.uint32).reshape(-1, 3)
 
-    def _merge_rows(self) -> list[tuple[int, int, int]]:
-        """Return `merge_ids` as a list. Without the extensions, this does not need NumPy."""
-        indexed = self._indexed_merges
-        return indexed if isinstance(indexed, list) else indexed.tolist()
+    def _merge_rows(self) -> list[Row]:
+        return self.words.merge_rows()
 
     @functools.cached_property
     def whole_words(self) -> dict[bytes, int]:
@@ -376,25 +418,3 @@ def _checked_own_ids(
     return {
         content: token_id for content, token_id in own_ids.items() if content.encode() in ordinary
     }
-
-
-def _index_merges(
-    tokens: dict[int, bytes], merges: list[Pair]
-) -> tuple[TokenIds | dict[bytes, int], MergeIds | list[tuple[int, int, int]]]:
-    """Check a vocabulary and its merges.
-
-    Returns:
-        The ids of the tokens, and the ids of the left, right and joined tokens of each merge.
-    """
-    if TokenIds is not None:
-        known = TokenIds(tokens)
-        ids = known.index_merges(merges)  # None if a token or a merge is invalid
-        if ids is not None and not _has_repeated_pairs(ids):
-            return known, ids
-    token_ids = checked_token_ids(tokens)
-    return token_ids, checked_merge_ids(merges, token_ids)
-
-
-def _has_repeated_pairs(ids: MergeIds) -> bool:
-    pairs = np.sort(ids[:, 0].astype(np.uint64) << np.uint64(32) | ids[:, 1])
-    return bool(np.any(pairs[1:] == pairs[:-1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -88,7 +88,7 @@ class PostProcessor(NamedTuple):
 
 
 def check_post_processor(
-    post_processor: PostProcessor | None, ids: Collection[int]
+    post_processor: PostProcessor | None, has_id: Callable[[int], bool]
 ) -> PostProcessor | None:
     """Return a post-processor after checking that it adds only ids of a vocabulary.
 
@@ -114,7 +114,7 @@ def check_post_processor(
                 argument="post_processor",
             )
     for token_id in sorted(post_processor.added_ids):
-        if token_id not in ids:
+        if not has_id(token_id):
             raise InputError(
                 f"adds id {token_id}, which the vocabulary does not have",
                 argument="post_processor",

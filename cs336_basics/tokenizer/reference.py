@@ -19,9 +19,10 @@ from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
 from cs336_basics.splitting import reference as reference_splitter
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
 from cs336_basics.tokenizer.encoders.encoder import Encoder
+from cs336_basics.tokenizer.words import Pair
 
 
 def encode_text(

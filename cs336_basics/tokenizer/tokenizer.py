@@ -23,11 +23,12 @@ from cs336_basics.splitting.splitter import Splitter, check_is_str
 from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors, is_valid_utf8
 from cs336_basics.tokenizer import usual_calls
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import extended_encoder, make_encoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.special_tokens import choose_special
+from cs336_basics.tokenizer.words import Pair
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import batches, decoding, description, offsets, text_input

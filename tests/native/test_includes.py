@@ -29,7 +29,7 @@ MAY_USE = {
     "bpe": {"base", "word_merging", "merging"},
     "tokenizer": {"base", "unicode", "scanning", "word_merging", "encoding"},
     "generation": {"base", "inference"},
-    "formats": set(),
+    "formats": {"word_merging"},
 }
 MAY_CIMPORT: dict[str, set[str]] = {
     "text": set(),
@@ -38,7 +38,7 @@ MAY_CIMPORT: dict[str, set[str]] = {
     "bpe": set(),
     "tokenizer": {"splitting"},
     "generation": set(),
-    "formats": set(),
+    "formats": {"tokenizer"},
 }
 
 _INCLUDE = re.compile(r'^\s*#include "(\w+)/', re.MULTILINE)

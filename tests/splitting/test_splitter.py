@@ -1,6 +1,5 @@
 """Splitter cuts out special tokens: the leftmost wins, then the longest."""
 
-import dataclasses
 import pickle
 
 import pytest
@@ -75,7 +74,7 @@ def test_a_splitter_is_immutable_hashable_and_picklable():
     assert splitter.expression == PATTERNS["cl100k"]
     assert splitter == Splitter("cl100k", (EOT,))
     assert hash(splitter) == hash(pickle.loads(pickle.dumps(splitter)))
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         splitter.pattern = "gpt2"
 
 

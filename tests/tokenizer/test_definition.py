@@ -5,14 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 
-import numpy as np
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-
 from cs336_basics import Tokenizer
-from cs336_basics._support.vocabularies import MAX_ID, checked_merge_ids
-from cs336_basics.tokenizer import definition, extend
+from cs336_basics.tokenizer import extend, words
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
 
@@ -54,34 +48,14 @@ def test_merges_given_as_lists_become_tuples():
     assert extend(tokenizer, ["abcd"]).encode("abcd") == [258]
 
 
-def result_or_error(function, *arguments):
-    try:
-        return function(*arguments)
-    except (TypeError, ValueError) as error:
-        return type(error)
-
-
-PARTS = st.sampled_from([b"", b"a", b"b", b"ab", b"aa", b"ba", b"aab", "a", 1, np.bytes_(b"a")])
-MERGES = st.lists(st.tuples(PARTS, PARTS) | st.lists(PARTS, max_size=3) | st.just("ab"), max_size=4)
-TOKEN_IDS = {b"a": 0, b"b": MAX_ID - 1, b"ab": 3, b"aa": 2, b"aab": 7}
-
-
-@pytest.mark.skipif(definition.TokenIds is None, reason="the extensions are not built")
-@given(MERGES)
-@example([(b"a", b"b"), (b"aa", b"b"), [b"a", b"ab"]])
-def test_compiled_and_python_merge_ids_are_equal(merges):
-    tokens = {token_id: token for token, token_id in TOKEN_IDS.items()}
-    found = definition.TokenIds(tokens).index_merges(merges)
-    expected = result_or_error(checked_merge_ids, merges, TOKEN_IDS)
-    if found is not None and not definition._has_repeated_pairs(found):
-        assert found.dtype == np.uint32
-        assert list(map(tuple, found.tolist())) == expected
-    else:
-        of_a_subclass = any(type(token) is np.bytes_ for merge in merges for token in merge)
-        assert of_a_subclass or issubclass(expected, ValueError)
-
-
-@given(st.lists(st.tuples(st.integers(0, MAX_ID), st.integers(0, MAX_ID)) | st.just((1, MAX_ID))))
-def test_repeated_pairs_are_found_at_any_distance(pairs):
-    ids = np.array([(left, right, 0) for left, right in pairs], np.uint32).reshape(-1, 3)
-    assert definition._has_repeated_pairs(ids) == (len(set(pairs)) < len(pairs))
+def test_the_vocabulary_of_a_file_is_made_only_if_somebody_looks(tmp_path):
+    first = small_tokenizer()
+    first.save(tmp_path)
+    tokenizer = Tokenizer.from_directory(tmp_path)
+    if tokenizer.backend is None and words.CompiledWords is not None:
+        assert tokenizer.encode(f"the cat{END}") == first.encode(f"the cat{END}")
+        assert tokenizer.decode([104, 105]) == first.decode([104, 105])
+        assert not {"vocab", "merges"} & vars(tokenizer.definition).keys()
+    assert tokenizer.vocab == first.vocab
+    assert tokenizer.merges == first.merges
+    assert tokenizer.definition == first.definition

@@ -22,7 +22,8 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
 from cs336_basics.formats.unsaid_parts import check_only_plain_parts
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.words import Pair
 
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 """Token types in GGUF."""

@@ -28,7 +28,8 @@ from cs336_basics.formats.recognition import recognized_directory
 from cs336_basics.formats.unsaid_parts import check_only_plain_parts, warn_of_post_processor
 from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.words import Pair
 
 VOCAB_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"

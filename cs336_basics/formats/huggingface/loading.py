@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
-from cs336_basics.formats.byte_strings import collection_paused
+from cs336_basics.formats.byte_strings import collection_paused, read_vocabulary
 from cs336_basics.formats.huggingface.hub import find_or_download
 from cs336_basics.formats.huggingface.parsing import (
     IGNORABLE,
     OWN_VERSION,
+    MistakeInFileError,
     parse_own,
     parse_tokenizer_json,
 )
@@ -27,6 +29,7 @@ from cs336_basics.formats.recognition import is_tekken, recognized_content, reco
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
 
 if TYPE_CHECKING:
+    from cs336_basics.formats._byte_strings import TokenizerFile
     from cs336_basics.formats.tiktoken import tekken
 else:  # few files are Mistral's
     tekken = LazyModule("cs336_basics.formats.tiktoken.tekken")
@@ -52,7 +55,6 @@ def load_from_hub(
     return load_tokenizer_json(path, ignore, own=own)
 
 
-@collection_paused()
 def load_tokenizer_json(
     path: str | os.PathLike[str], ignore: Iterable[str] = (), *, own: bool = False
 ) -> TokenizerDefinition:
@@ -85,15 +87,45 @@ def load_tokenizer_json(
         data = file.read()
     if other := recognized_content(data, path):
         raise other
-    content = parse_json(data, path, unique_keys)
-    try:
-        if isinstance(content, dict) and content.get("version") == OWN_VERSION:
-            return parse_own(content, own)
-        if is_tekken(content):
-            return tekken.parse_tekken(content)
-        return parse_tokenizer_json(content, ignored)
-    except InputError as error:
-        raise InputError(str(error), place=os.fspath(path)) from None
+    for content, vocabulary in _contents(data, path):
+        try:
+            return _parsed(content, vocabulary, ignored, own)
+        except MistakeInFileError:  # whose message comes from the whole content
+            continue
+        except InputError as error:
+            raise InputError(str(error), place=os.fspath(path)) from None
+    raise AssertionError("the last content has all parts")
+
+
+def _contents(data: bytes, path: Path) -> Iterator[tuple[Any, TokenizerFile | None]]:
+    """Yield the content of a file, first without the vocabulary that the compiled reader has read.
+
+    What is unusual or wrong in a file is found in its whole content.
+    """
+    file = read_vocabulary(data)
+    if file is not None:
+        rest = None
+        with contextlib.suppress(InputError):
+            rest = parse_json(file.rest, path, unique_keys)
+        if rest is not None:
+            yield rest, file
+    with collection_paused():
+        content = parse_json(data, path, unique_keys)
+    yield content, None
+
+
+def _parsed(
+    content: Any, file: TokenizerFile | None, ignored: list[str], own: bool
+) -> TokenizerDefinition:
+    """Convert the content of a file to a definition; see `parse_tokenizer_json`."""
+    if isinstance(content, dict) and content.get("version") == OWN_VERSION:
+        if file is not None:
+            raise MistakeInFileError
+        return parse_own(content, own)
+    if is_tekken(content):
+        return tekken.parse_tekken(content)
+    with collection_paused():
+        return parse_tokenizer_json(content, ignored, file)
 
 
 def _checked_ignore(ignore: Iterable[str]) -> list[str]:

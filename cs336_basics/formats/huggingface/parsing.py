@@ -6,8 +6,8 @@ pre-tokenizer, is rejected. The caller can choose to ignore some of these featur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
@@ -15,7 +15,6 @@ from cs336_basics._support.reading import parse_json
 from cs336_basics._support.warnings import warn
 from cs336_basics.formats.byte_strings import (
     add_token,
-    has_bytes_of_text,
     merges_of_strings,
     strings_to_tokens,
     token_to_string,
@@ -30,10 +29,15 @@ from cs336_basics.formats.recognition import check_is_tokenizer_json, check_mode
 from cs336_basics.splitting.patterns import split_program
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.splitting.patterns.split_sequences import changes_text
-from cs336_basics.text.normalization import normalized
+from cs336_basics.text import normalization
+from cs336_basics.text.utf8 import UTF8_BYTES
 from cs336_basics.tokenizer.added_tokens import AddedToken
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.post_processor import PostProcessor
+from cs336_basics.tokenizer.words import Pair, Words, words_of
+
+if TYPE_CHECKING:
+    from cs336_basics.formats._byte_strings import TokenizerFile
 
 OWN_VERSION = "cs336_basics"
 """`version` of files that only this library can read."""
@@ -45,6 +49,10 @@ IGNORABLE = {
     "padding": "ids would be added",
 }
 """Parts of the file that the caller can choose to ignore, with their effects."""
+
+
+class MistakeInFileError(Exception):
+    """Raised if a compiled reader finds a mistake. It does not say which."""
 
 
 def parse_own(content: dict[str, Any], own: bool) -> TokenizerDefinition:
@@ -92,11 +100,19 @@ def _own_post_processor(value: Any) -> PostProcessor | None:
     raise InputError(f"post_processor must be templates of ids, got {short_repr(value)}")
 
 
-def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerDefinition:
+def parse_tokenizer_json(
+    content: Any, ignored: Sequence[str] = (), file: TokenizerFile | None = None
+) -> TokenizerDefinition:
     """Convert the content of a `tokenizer.json` to a definition.
+
+    Args:
+        content: Content of the file.
+        ignored: Keys of IGNORABLE.
+        file: The vocabulary and the merges, if they are not in `content`.
 
     Raises:
         ValueError: If the file is malformed, or has a feature that `Tokenizer` does not have.
+        MistakeInFileError: If `file` has a mistake. Pass all of the content to get its message.
 
     Warns:
         UserWarning: If the pre-tokenizer cannot be compiled.
@@ -120,37 +136,28 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     pattern = pattern_of(content.get("pre_tokenizer"))
     added = list_in(content, "added_tokens", default=[])
     added_tokens = [_added_token(token) for token in added]
-    strings = object_in(model, "vocab")
+    strings = object_in(model, "vocab") if file is None else file
     ids = _ids_of(added, added_tokens, strings)
-    ordinary = strings.copy()
-    for text in ids:
-        ordinary.pop(text, None)
     own_ids = {
         text: token_id
         for text, token_id in ids.items()
-        if token_to_string(text.encode()) in ordinary
+        if (string := token_to_string(text.encode())) in strings and string not in ids
     }
-    vocab = vocab_of_strings(ordinary)
     ignore_merges = _ignore_merges(model)
-    merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
-    if ignore_merges:
-        check_always_found(added_tokens, normalizer, strings, merges)
     _check_is_normalized(added_tokens, normalizer)
-    for text, token_id in ids.items():
-        add_token(vocab, token_id, text.encode())
-    _check_model(model, vocab)
-    definition = TokenizerDefinition(
-        vocab,
-        merges,
-        added_tokens,
-        pattern,
-        ignore_merges,
-        normalizer,
-        post_processor,
-        own_ids,
+    _check_model(model)
+    if file is None:
+        words = _words_of(model, ids, own_ids)
+    else:
+        words = _words_of_file(file, ids, own_ids)
+    _check_unknown_token(model, words)
+    definition = TokenizerDefinition.of_words(
+        words, own_ids, added_tokens, pattern, ignore_merges, normalizer, post_processor
     )
+    if ignore_merges:
+        check_always_found(added_tokens, normalizer, strings, lambda: definition.merges)
     if pattern == FALCON:
-        _check_split_bytes(merges, definition.whole_words)
+        _check_split_bytes(definition.merges, definition.whole_words)
     split = definition.split_pattern
     if pattern_name(split) is None and split_program.find_program(split) is None:
         reason = "cannot be compiled"
@@ -158,6 +165,27 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
             reason = "drops text or adds spaces, so that decode does not restore the text"
         warn(f"the pre_tokenizer {reason}; this tokenizer splits text in Python, which is slow")
     return definition
+
+
+def _words_of(model: dict[str, Any], ids: Mapping[str, int], own_ids: Mapping[str, int]) -> Words:
+    """Return the tokens and merges of a model, and the added tokens without an id of their own."""
+    strings = object_in(model, "vocab")
+    vocab = vocab_of_strings({text: i for text, i in strings.items() if text not in ids})
+    merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
+    for text, token_id in ids.items():
+        add_token(vocab, token_id, text.encode())
+    for token_id in own_ids.values():
+        del vocab[token_id]
+    return words_of(vocab, merges)
+
+
+def _words_of_file(file: TokenizerFile, ids: dict[str, int], own_ids: Mapping[str, int]) -> Words:
+    """Return what `_words_of` returns, from a compiled reader."""
+    words = file.words_with(ids, set(own_ids))
+    taken = [*own_ids.values()]
+    if words is None or len(set(taken)) < len(taken) or any(map(words.has_id, taken)):
+        raise MistakeInFileError
+    return words
 
 
 def _check_decoder(decoder: Any) -> None:
@@ -188,7 +216,7 @@ def _added_token(token: Any) -> AddedToken:
 
 
 def _ids_of(
-    added: list[Any], tokens: Sequence[AddedToken], strings: Mapping[str, Any]
+    added: list[Any], tokens: Sequence[AddedToken], strings: dict[str, Any] | TokenizerFile
 ) -> dict[str, int]:
     """Return a mapping of content -> id for the added tokens.
 
@@ -227,8 +255,10 @@ def _check_is_normalized(tokens: Iterable[AddedToken], normalizer: str | None) -
 
     tokenizers decodes it to its normalized form, and then does not know that it is special.
     """
+    if normalizer is None:
+        return
     for token in tokens:
-        form = normalized(token.content, normalizer)
+        form = normalization.normalized(token.content, normalizer)
         if token.normalized and form != token.content:
             raise InputError(
                 f"added token {short_repr(token.content)} is 'normalized', so it must be written "
@@ -242,8 +272,8 @@ _MANY = 100
 def check_always_found(
     tokens: Sequence[AddedToken],
     normalizer: str | None,
-    strings: Collection[str],
-    merges: Iterable[Pair],
+    strings: Container[str],
+    merges: Callable[[], Iterable[Pair]],
 ) -> None:
     """Raise ValueError if a pre-token could be equal to an added token.
 
@@ -254,7 +284,8 @@ def check_always_found(
         tokens: The added tokens.
         normalizer: Normalization form.
         strings: The vocabulary of the model.
-        merges: The merges. The tokens that they produce need no `ignore_merges`.
+        merges: Function that returns the merges, which are rarely needed. The tokens that they
+            produce need no `ignore_merges`.
     """
     # What is found, but is not a single word, stays in the text with the tokens in it.
     left = [token.content for token in tokens if token.single_word]
@@ -271,7 +302,7 @@ def check_always_found(
         if not may_remain or len(as_bytes) == 1:
             continue
         if merged is None:  # rarely needed
-            merged = set(map(b"".join, merges))
+            merged = set(map(b"".join, merges()))
         if as_bytes not in merged:
             raise InputError(
                 f"added token {short_repr(token.content)} is also in the vocabulary of the model, "
@@ -285,17 +316,26 @@ _NOT_PLAIN = {
     "continuing_subword_prefix": "tokens would have a prefix within words",
     "end_of_word_suffix": "tokens would have a suffix at the end of words",
     "byte_fallback": "tokens would not be in GPT-2's byte alphabet",
-    "unk_token": "bytes without a token would be encoded as this token",
 }
 """Settings of models that are not plain byte-pair encoding, with their effects."""
 
 
-def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
+def _check_model(model: dict[str, Any]) -> None:
     """Raise ValueError unless a model is plain byte-pair encoding."""
     for key, why in _NOT_PLAIN.items():
-        value = model.get(key)
-        if value and not (key == "unk_token" and has_bytes_of_text(set(vocab.values()))):
+        if value := model.get(key):
             raise InputError(f"the model's {key} {short_repr(value)} is not supported: {why}")
+
+
+def _check_unknown_token(model: dict[str, Any], words: Words) -> None:
+    """Raise ValueError if the model has an unknown token and a byte of UTF-8 is missing."""
+    if (value := model.get("unk_token")) and any(
+        words.get(bytes([byte])) is None for byte in UTF8_BYTES
+    ):
+        raise InputError(
+            f"the model's unk_token {short_repr(value)} is not supported: bytes without a token "
+            "would be encoded as this token"
+        )
 
 
 def _ignore_merges(model: dict[str, Any]) -> bool:

@@ -98,7 +98,7 @@ def tokenizer_json(definition: TokenizerDefinition) -> dict[str, Any]:
     if definition.ignore_merges:
         strings = _without_last_added_tokens(strings, definition)
         check_always_found(
-            definition.added_tokens, definition.normalizer, strings, definition.merges
+            definition.added_tokens, definition.normalizer, strings, lambda: definition.merges
         )
     return {
         "version": VERSION,

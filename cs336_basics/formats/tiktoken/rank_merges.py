@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.formats.byte_strings import check_has_all_bytes
-from cs336_basics.tokenizer.definition import Pair
+from cs336_basics.tokenizer.words import Pair
 
 try:
     from cs336_basics.tokenizer._vocabulary import rank_splits

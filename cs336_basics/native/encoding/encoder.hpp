@@ -83,8 +83,12 @@ class EncodingWorker {
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
 };
 
-// Pre-tokens that become one token regardless of the merges (`ignore_merges`), and their ids.
-using WholeWords = std::vector<std::pair<std::string, uint32_t>>;
+// A pre-token that becomes one token regardless of the merges (`ignore_merges`), and its id.
+struct WholeWord {
+    TextSpan word;
+    uint32_t id;
+};
+using WholeWords = std::vector<WholeWord>;
 
 // A vocabulary prepared for encoding. This is the base class for the different id widths.
 class Encoder {
@@ -116,11 +120,13 @@ class TypedEncoder final : public Encoder {
         std::vector<Id> ids;
         for (const auto& [word, id] : whole_words) {
             if (id < is_self_made.size() && is_self_made[id]) continue;
-            ids.resize(word.size() + OUTPUT_SLACK);
-            const auto* const bytes = reinterpret_cast<const uint8_t*>(word.data());
-            const Id* const end = merger.merge(bytes, word.size(), ids.data());
+            ids.resize(word.size + OUTPUT_SLACK);
+            const Id* const end = merger.merge(word.data, word.size, ids.data());
             const bool is_merged = end - ids.data() == 1 && ids[0] == Id(id);
-            if (!is_merged) unmerged_.emplace(word, id);
+            if (!is_merged) {
+                unmerged_.emplace(std::string(reinterpret_cast<const char*>(word.data), word.size),
+                                  id);
+            }
         }
     }
 

@@ -24,10 +24,11 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import pretokenize
 from cs336_basics.text.normalization import is_normalized, normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+from cs336_basics.tokenizer.words import Pair
 
 MAX_WORD_LENGTH = 1024
 """Maximum number of bytes in a word. Finding its merges takes quadratic time."""

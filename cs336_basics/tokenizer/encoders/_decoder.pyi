@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from typing_extensions import Buffer
 
 class Decoder:
-    def __init__(
-        self, token_data: npt.NDArray[np.uint8], token_offsets: npt.NDArray[np.int64]
-    ) -> None: ...
+    def __init__(self, token_data: Buffer, token_offsets: Buffer) -> None: ...
     def decode(self, ids: Any, as_text: bool) -> Any: ...

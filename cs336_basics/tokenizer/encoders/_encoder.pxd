@@ -4,7 +4,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
-from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
 from cs336_basics.splitting.failures cimport Failure
@@ -43,7 +42,11 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
                       vector[int64_t]*) except +
         size_t encode_word(const uint8_t*, size_t, void*) except +
 
-    ctypedef vector[pair[string, uint32_t]] WholeWords
+    cdef struct WholeWord:
+        TextSpan word
+        uint32_t id
+
+    ctypedef vector[WholeWord] WholeWords
 
     cdef cppclass Join:
         pass

@@ -1,13 +1,14 @@
 """Stub of _encoder.pyx."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.tokenizer._usual_calls import UsualCalls
+from cs336_basics.tokenizer._vocabulary import Words
 from cs336_basics.tokenizer.encoders._decoder import Decoder
 
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
@@ -18,18 +19,16 @@ class SpecialSet:
 class Worker: ...
 
 class Encoder:
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
+    dtype: np.dtype[Any]
     def __init__(
         self,
         byte_ids: Sequence[int],
-        merges: npt.NDArray[np.uint32],
-        tokens: list[tuple[bytes, bytes]],
+        words: Words,
         vocab_size: int,
         pattern: str,
         cache_size: int,
         simd_level: str | None = None,
-        whole_words: Mapping[bytes, int] | None = None,
+        merged_only: Container[int] | None = None,
     ) -> None: ...
     def grow(self, vocab_size: int) -> bool: ...
     def streaming_worker(self, cache_size: int) -> Worker: ...

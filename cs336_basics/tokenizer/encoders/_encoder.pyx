@@ -10,7 +10,6 @@ import os
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF, PyObject
@@ -20,7 +19,6 @@ from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
-from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
 from cs336_basics.splitting.failures cimport (
@@ -32,6 +30,7 @@ from cs336_basics.splitting.scanners cimport (
 )
 
 from cs336_basics.tokenizer._usual_calls cimport UsualCalls
+from cs336_basics.tokenizer._vocabulary cimport CppWords, Words
 from cs336_basics.tokenizer.encoders._decoder cimport Decoder
 from cs336_basics.tokenizer.encoders.arrays cimport array_of
 
@@ -114,13 +113,13 @@ cdef class Encoder:
 
     Args:
         byte_ids: Id of each of the 256 bytes.
-        merges: Array of shape (num_merges, 3), uint32: left id, right id, merged id, by rank.
-        tokens: Left and right token of each merge, as pairs of bytes.
+        words: Tokens and merges.
         vocab_size: Highest id plus one.
         pattern: Split pattern. If it has no scanner, only `encode_words` can be called.
         cache_size: Bytes of memory for cached words, shared by all threads.
         simd_level: Name in `_scanner.simd_levels()`. Defaults to `default_simd_level()`.
-        whole_words: Mapping of bytes -> id for pre-tokens that become one token without merging.
+        merged_only: Ids of the tokens that only merges make. A pre-token that equals another token
+            becomes that token without merging. Defaults to all tokens.
 
     Attributes:
         dtype: Dtype of id arrays: uint16, or uint32 if there are ids of 65,536 or more.
@@ -134,31 +133,35 @@ cdef class Encoder:
     cdef size_t id_size, vocab_size
     cdef int type_number   # of `dtype`
 
-    def __init__(self, byte_ids, const uint32_t[:, ::1] merges, list tokens, size_t vocab_size,
-                 pattern, size_t cache_size, simd_level=None, whole_words=None):
-        cdef vector[pair[string, uint32_t]] c_whole_words
+    def __init__(self, byte_ids, Words words not None, size_t vocab_size, pattern,
+                 size_t cache_size, simd_level=None, merged_only=None):
+        cdef WholeWords whole_words
         cdef vector[Join] joins
+        cdef const CppWords* c_words = words.words.get()
+        cdef const vector[uint32_t]* merges = &c_words.merges()
+        cdef size_t rank, token
         cdef uint32_t c_byte_ids[256]
         cdef int i
         cdef SimdLevel c_simd_level = simd_level_of(simd_level)
         for i in range(256):
             c_byte_ids[i] = byte_ids[i]
-        if merges.shape[0] != len(tokens):
-            raise ValueError(f"{merges.shape[0]} merges must not have {len(tokens)} pairs of tokens")
-        joins.reserve(len(tokens))
-        for left, right in tokens:
-            joins.push_back(join_of(span_of(left), span_of(right)))
+        joins.reserve(merges.size() // 3)
+        for rank in range(merges.size() // 3):
+            joins.push_back(join_of(c_words.token_of(merges[0][3 * rank]),
+                                    c_words.token_of(merges[0][3 * rank + 1])))
         if has_scanner(pattern):
             self.scanner = make_scanner(pattern, c_simd_level)
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
         # The numbers of uint16 and uint32 are part of NumPy's ABI. Lists of ids do not need NumPy.
         self.id_size, self.type_number = (2, 4) if self.narrow else (4, 6)
-        if whole_words:
-            c_whole_words = whole_words.items()
+        if merged_only is not None:
+            for token in range(c_words.num_tokens()):
+                if c_words.id(token) not in merged_only:
+                    whole_words.push_back(WholeWord(c_words.token(token), c_words.id(token)))
         self.encoder = make_encoder(
-            self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, joins,
-            cache_size, self.scanner, c_simd_level, c_whole_words,
+            self.narrow, c_byte_ids, merges.data(), joins, cache_size, self.scanner, c_simd_level,
+            whole_words,
         )
         self.idle = []
 
@@ -648,12 +651,6 @@ cdef int wait_group(BatchEncoder* job, size_t group, texts) except -1:
             check(job.failure(), texts)
             return 0
     return 0
-
-
-cdef TextSpan span_of(token) except *:
-    if not isinstance(token, bytes):
-        raise TypeError(f"tokens must be bytes, not {type(token).__name__}")
-    return TextSpan(<const uint8_t*>PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
 
 
 cdef size_t num_threads(int num_workers, size_t num_items) noexcept:

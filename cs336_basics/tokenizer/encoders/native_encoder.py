@@ -11,9 +11,10 @@ from cs336_basics._support.lazy import np, npt
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
-from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import max_array_size
+from cs336_basics.tokenizer.words import CompiledWords
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """Maximum size of a vocabulary. The compiled encoder stores ids in 32 bits, and the highest value
@@ -174,23 +175,22 @@ def compile_encoder(
     """
     # The other bytes never reach the encoder: its text is valid UTF-8.
     byte_ids = [max(token_id, 0) for token_id in definition.byte_ids]
+    assert isinstance(definition.words, CompiledWords)
     return _encoder.Encoder(
         byte_ids,
-        definition.merge_ids,
-        definition.merges,
+        definition.words,
         definition.size,
         definition.split_pattern,
         cache_size,
-        whole_words=definition.whole_words,
+        merged_only=set(definition.added_ids.values()) if definition.ignore_merges else None,
         **options,
     )
 
 
 def compile_decoder(definition: TokenizerDefinition) -> Decoder:
     """Return the compiled decoder for a definition, which is empty if the ids have huge gaps."""
-    size, known = definition.size, definition.vocab
-    if size > max_array_size(len(known)):
+    size, words, more = definition.size, definition.words, definition.more_tokens
+    assert isinstance(words, CompiledWords)
+    if size > max_array_size(len(words) + len(more)):
         size = 0
-    tokens: Sequence[bytes] = [known.get(token_id, b"") for token_id in range(size)]
-    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-    return Decoder(np.frombuffer(b"".join(tokens), np.uint8), offsets_of(lengths))
+    return Decoder(*words.tables(more, size))

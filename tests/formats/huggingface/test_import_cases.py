@@ -10,7 +10,7 @@ import pytest
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.byte_strings import byte_to_character
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, USER_DEFINED, gguf_vocab
-from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json
+from cs336_basics.formats.huggingface.parsing import parse_tokenizer_json
 from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.added_tokens import AddedToken

@@ -10,7 +10,8 @@ import warnings
 import pytest
 
 from cs336_basics._support.errors import InputError
-from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
+from cs336_basics.formats.huggingface.parsing import parse_tokenizer_json
+from cs336_basics.formats.huggingface.tokenizer_json import tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.huggingface.random_files import random_file, random_text
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.formats import check_tokenizer, export_tokenizer
-from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
+from cs336_basics.formats.huggingface.parsing import parse_tokenizer_json
+from cs336_basics.formats.huggingface.tokenizer_json import tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
 from tests.errors import rejects
 from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained

@@ -1,25 +1,27 @@
 """Names of files: as messages show them, and what is at a path.
 
-`files.py` writes files. It needs more of the standard library than a program that only reads.
+`files.py` writes files. It needs more of the standard library than a program that only reads: here,
+not even `pathlib`, which takes as long to import as ten of our modules.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import shown_names
 
 
-def existing_directory(path: str | os.PathLike[str]) -> Path | None:
+def existing_directory(path: str | os.PathLike[str]) -> str | None:
     """Return an existing directory, or the directory of an existing file, as an absolute path.
 
     The given path may start with `~`. If nothing exists there, return None.
     """
-    found = Path(os.path.abspath(os.path.expanduser(path)))
-    return found if found.is_dir() else found.parent if found.is_file() else None
+    found = os.path.abspath(os.path.expanduser(path))
+    if os.path.isdir(found):
+        return found
+    return os.path.dirname(found) if os.path.isfile(found) else None
 
 
 def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:

@@ -6,13 +6,15 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import check_is_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:

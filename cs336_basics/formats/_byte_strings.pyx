@@ -154,7 +154,7 @@ cdef class TokenizerFile:
         cdef Range first, second
         made.byte_of_code = byte_of_code
         made.words = Words.__new__(Words)
-        made.words.words.reset(new CppWords(size))
+        made.words.words.reset(new CppWords(size, size // 12))
         made.file.reset(
             new JsonVocabulary(data, size, &byte_of_code[0], byte_of_code.shape[0]))
         if not made.file.get().read(made.words.words.get()[0], made.pairs):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import InputError
@@ -76,38 +75,40 @@ def recognized_content(content: bytes, path: str | os.PathLike[str]) -> InputErr
     return InputError(f"this is {kind}", place=str(path), remedy=remedy) if kind else None
 
 
-def recognized_directory(directory: Path) -> InputError | None:
+def recognized_directory(directory: str | os.PathLike[str]) -> InputError | None:
     """Return an error about a directory, for a loader that does not read it, or None."""
-    if not directory.is_dir():
+    directory = os.fspath(directory)
+    if not os.path.isdir(directory):
         return None
-    names = {entry.name for entry in directory.iterdir() if entry.is_file()}
+    with os.scandir(directory) as entries:
+        names = {entry.name for entry in entries if entry.is_file()}
     for name in ("tokenizer.json", "tekken.json"):
         if name in names:
             return InputError(
                 f"this directory contains a {name}",
-                place=str(directory),
-                remedy=f"read it with Tokenizer.from_pretrained({str(directory)!r})",
+                place=directory,
+                remedy=f"read it with Tokenizer.from_pretrained({directory!r})",
             )
     for pair in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
         if names.issuperset(pair):
             return InputError(
                 f"this directory contains GPT-2's pair of files, {' and '.join(pair)}",
-                place=str(directory),
-                remedy=f"read it with Tokenizer.from_gpt2({str(directory)!r})",
+                place=directory,
+                remedy=f"read it with Tokenizer.from_gpt2({directory!r})",
             )
     if {"ranks.tiktoken", "encoding.json"} <= names:
         return InputError(
             "this directory is an export for tiktoken",
-            place=str(directory),
-            remedy=f"read it with Tokenizer.from_tiktoken({str(directory)!r})",
+            place=directory,
+            remedy=f"read it with Tokenizer.from_tiktoken({directory!r})",
         )
     likely = [name for name in sorted(names) if name.endswith((".model", ".tiktoken", ".json"))]
     likely += names & {"vocab.txt"}
     for name in likely:
-        with open_regular(directory / name) as file:
+        with open_regular(os.path.join(directory, name)) as file:
             kind, remedy = _kind_of(file.read(_START))
         if kind:
-            return InputError(f"this is {kind}", place=str(directory / name), remedy=remedy)
+            return InputError(f"this is {kind}", place=os.path.join(directory, name), remedy=remedy)
     return None
 
 

@@ -12,7 +12,7 @@ from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
 
 cdef extern from "word_merging/words.hpp" namespace "cs336" nogil:
     cdef cppclass CppWords "cs336::Words":
-        CppWords(size_t num_bytes) except +
+        CppWords(size_t num_bytes, size_t num_tokens) except +
         uint8_t* room()
         void add(size_t size, uint32_t id) except +
         cbool index() except +

@@ -67,7 +67,7 @@ cdef class Words:
             if not 0 <= token_id < NO_ID:
                 return None
             num_bytes += PyBytes_GET_SIZE(token)
-        made.words.reset(new CppWords(num_bytes))
+        made.words.reset(new CppWords(num_bytes, len(tokens)))
         for token_id, token in tokens.items():
             memcpy(made.words.get().room(), bytes_of(token), PyBytes_GET_SIZE(token))
             made.words.get().add(PyBytes_GET_SIZE(token), token_id)

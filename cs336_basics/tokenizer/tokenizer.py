@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
@@ -31,6 +30,8 @@ from cs336_basics.tokenizer.special_tokens import choose_special
 from cs336_basics.tokenizer.words import Pair
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cs336_basics.tokenizer import batches, decoding, description, offsets, text_input
     from cs336_basics.tokenizer import padding as batch_padding  # `padding` is an argument
     from cs336_basics.tokenizer.editing import truncated
@@ -82,8 +83,6 @@ class Tokenizer:
         cache_size, backend: The arguments.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
-        loaded_from: Directory that the tokenizer, or the tokenizer that it was made from, was
-            loaded from, or None. `save` can keep its other files.
 
     Tokenizers can be shared between threads, copied, pickled, and used after a fork. The native
     backend releases the GIL while it encodes. The class methods, copies and pickles create a
@@ -134,13 +133,13 @@ class Tokenizer:
         tokenizer._set(definition, cache_size, backend)
         if isinstance(source, (str, os.PathLike)):
             tokenizer.source = printable_path(source)
-            tokenizer.loaded_from = existing_directory(source)
+            tokenizer._loaded_from = existing_directory(source)
         return tokenizer
 
     def with_definition(self, definition: TokenizerDefinition) -> Tokenizer:
         """Return a tokenizer with another definition, the same cache size and the same backend."""
         made = Tokenizer.of(definition, cache_size=self.cache_size, backend=self.backend)
-        made.loaded_from = self.loaded_from
+        made._loaded_from = self._loaded_from
         return made
 
     def _set(self, definition: TokenizerDefinition, cache_size: int, backend: str | None) -> None:
@@ -150,7 +149,7 @@ class Tokenizer:
         self.backend = backend
         self._use(make_encoder(definition, self.cache_size, backend))
         self.source: str | None = None
-        self.loaded_from: Path | None = None
+        self._loaded_from: str | None = None
 
     def _use(self, encoder: Encoder) -> None:
         # Other threads see the old encoder or the new one, in each of the two attributes.
@@ -162,7 +161,7 @@ class Tokenizer:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "definition": self.definition}
-        left_out = ("_calls", "encoder", "loaded_from", "source")
+        left_out = ("_calls", "_loaded_from", "encoder", "source")
         return {name: state[name] for name in sorted(state) if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -178,6 +177,16 @@ class Tokenizer:
 
     def __str__(self) -> str:
         return description.described(self.definition)
+
+    @property
+    def loaded_from(self) -> Path | None:
+        """Directory that this tokenizer, or the one it was made from, was loaded from, or None.
+
+        `save` can keep its other files.
+        """
+        from pathlib import Path
+
+        return None if self._loaded_from is None else Path(self._loaded_from)
 
     # ----------------------------------------------------------------- the parts of the definition
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason, short_repr
@@ -15,7 +14,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", 
 
 def find_or_download(
     source: str | os.PathLike[str], file_name: str, revision: str | None = None
-) -> Path:
+) -> str:
     """Return the path of an existing file or directory, or download a file from the hub.
 
     huggingface_hub downloads the file, with a progress bar on a terminal, and caches it. It
@@ -32,8 +31,8 @@ def find_or_download(
         ImportError: If a file must be downloaded and huggingface_hub is not installed.
         OSError: If the file cannot be downloaded.
     """
-    path = Path(os.path.expanduser(source))
-    if path.exists():
+    path = os.path.expanduser(os.fspath(source))
+    if os.path.exists(path):
         return path
     name = os.fspath(source)
     if not _HUB_NAME.fullmatch(name) or name.endswith(".json"):
@@ -44,7 +43,7 @@ def find_or_download(
     with needed_for(f"{name} does not exist; its download", "huggingface_hub"):
         import huggingface_hub
     try:
-        return Path(huggingface_hub.hf_hub_download(name, file_name, revision=revision))
+        return str(huggingface_hub.hf_hub_download(name, file_name, revision=revision))
     except MemoryError:
         raise
     except Exception as error:  # from httpx, huggingface_hub or the operating system

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -71,11 +70,12 @@ def load_tokenizer_json(
             is another kind of file, the message says which.
     """
     ignored = _checked_ignore(ignore)
-    path = Path(os.path.expanduser(path))
-    if path.is_dir() or not path.exists():
-        directory, path = path, path / TOKENIZER_FILE
-        if not path.exists():
-            if (mistral := directory / "tekken.json").exists():
+    path = os.path.expanduser(os.fspath(path))
+    if os.path.isdir(path) or not os.path.exists(path):
+        directory, path = path, os.path.join(path, TOKENIZER_FILE)
+        if not os.path.exists(path):
+            mistral = os.path.join(directory, "tekken.json")
+            if os.path.exists(mistral):
                 path = mistral
             elif other := recognized_directory(directory):
                 raise other
@@ -93,11 +93,11 @@ def load_tokenizer_json(
         except MistakeInFileError:  # whose message comes from the whole content
             continue
         except InputError as error:
-            raise InputError(str(error), place=os.fspath(path)) from None
+            raise InputError(str(error), place=path) from None
     raise AssertionError("the last content has all parts")
 
 
-def _contents(data: bytes, path: Path) -> Iterator[tuple[Any, TokenizerFile | None]]:
+def _contents(data: bytes, path: str) -> Iterator[tuple[Any, TokenizerFile | None]]:
     """Yield the content of a file, first without the vocabulary that the compiled reader has read.
 
     What is unusual or wrong in a file is found in its whole content.

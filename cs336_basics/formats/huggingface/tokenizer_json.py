@@ -56,7 +56,8 @@ def save_tokenizer(
     definition = tokenizer.definition
     directory = named_directory(directory)
     kept = files_to_keep(tokenizer.loaded_from) if keep_files else {}
-    if kept and existing_directory(directory) == tokenizer.loaded_from:
+    existing = existing_directory(directory)
+    if kept and existing is not None and Path(existing) == tokenizer.loaded_from:
         kept = {}  # they are there
     try:
         content = tokenizer_json(definition)

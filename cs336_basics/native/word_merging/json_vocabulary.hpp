@@ -67,6 +67,8 @@ class JsonVocabulary {
 
   private:
     static constexpr uint16_t NO_BYTE = 0x100;
+    // Fewer than in usual files: memory that is reserved and not used costs nothing.
+    static constexpr size_t BYTES_PER_TOKEN = 6;
 
     enum Kind { MALFORMED, PLAIN, IN_ALPHABET };
     struct Token {
@@ -98,6 +100,7 @@ class JsonVocabulary {
         if (!take('[')) return false;
         if (take(']')) return true;
         merged_bytes_.reset(new uint8_t[end_ - next_]);
+        pairs.reserve((end_ - next_) / BYTES_PER_TOKEN);
         uint8_t* room = merged_bytes_.get();
         const auto append = [&](size_t size) {
             pairs.push_back({room, size});

@@ -13,6 +13,7 @@
 
 #include "base/compiler.hpp"
 #include "base/hashing.hpp"
+#include "base/memory.hpp"
 #include "base/word_key.hpp"
 #include "unicode/text_view.hpp"
 
@@ -26,6 +27,8 @@ class TokenIds {
         int bits = 4;
         while ((size_t{1} << bits) < 2 * num_tokens) ++bits;
         shift_ = 64 - bits;
+        slots_.reserve(size_t{1} << bits);
+        ask_for_huge_pages(slots_.data(), slots_.capacity() * sizeof(Slot));
         slots_.resize(size_t{1} << bits);
     }
 

@@ -22,9 +22,13 @@ class Words {
   public:
     static constexpr uint32_t NO_ID = TokenIds::NO_ID;
 
-    // Room for tokens of `num_bytes` bytes in total.
+    // Room for tokens of `num_bytes` bytes in total, and for about this many tokens.
     // Memory that no token uses is not touched, so the operating system does not commit it.
-    explicit Words(size_t num_bytes) : bytes_(new uint8_t[num_bytes + SLACK]) {}
+    explicit Words(size_t num_bytes, size_t num_tokens = 0)
+        : bytes_(new uint8_t[num_bytes + SLACK]) {
+        tokens_.reserve(num_tokens);
+        ids_.reserve(num_tokens);
+    }
     Words(const Words&) = delete;
     Words& operator=(const Words&) = delete;
 

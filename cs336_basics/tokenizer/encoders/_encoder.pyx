@@ -127,7 +127,8 @@ cdef class Encoder:
 
     cdef unique_ptr[CppEncoder] encoder
     cdef list idle         # idle workers
-    cdef list id_objects   # int object of each id; None until needed
+    cdef list id_objects   # int object of each id; None until some ids were listed
+    cdef size_t num_listed
     cdef Scanner scanner
     cdef bint narrow
     cdef size_t id_size, vocab_size
@@ -333,7 +334,10 @@ cdef class Encoder:
     cdef list to_list(self, const void* ids, size_t count, bint keep):
         """Return ids as a list of int. If `keep` is true, keep the int objects for later calls."""
         if self.id_objects is None and keep and self.vocab_size <= MAX_KEPT_IDS:
-            self.id_objects = list(range(self.vocab_size))
+            # The first call of a process is faster without them.
+            self.num_listed += count
+            if self.num_listed > self.vocab_size // 64:
+                self.id_objects = list(range(self.vocab_size))
         if self.narrow:
             return list_of(<const uint16_t*>ids, count, self.id_objects)
         return list_of(<const uint32_t*>ids, count, self.id_objects)

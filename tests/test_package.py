@@ -11,6 +11,7 @@ import pytest
 import cs336_basics
 from tests.documents.shell import MODEL, TRAINING
 from tests.processes import run_python
+from tests.tokenizer.examples import small_tokenizer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
@@ -111,6 +112,26 @@ def test_native_training_imports_no_large_library(tmp_path):
         f"print(len(merges), [name for name in {heavy!r} if name in set(sys.modules) - before])"
     )
     assert run.stdout.strip() == "13 []"
+
+
+def test_encoding_to_a_list_imports_no_large_library(tmp_path):
+    """Importing these libraries takes longer than loading a tokenizer and encoding a line."""
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path)
+    heavy = (
+        *("numpy", "regex", "tqdm", "torch", "pathlib", "dataclasses", "inspect", "tempfile"),
+        "cs336_basics.splitting.patterns.split_program",  # compiles patterns
+    )
+    run = run_python(
+        "import sys\n"
+        "before = set(sys.modules)\n"  # a measurement of coverage imports some
+        "from cs336_basics import Tokenizer\n"
+        f"tokenizer = Tokenizer.from_pretrained({str(tmp_path)!r})\n"
+        "ids = tokenizer.encode('the cat')\n"
+        "assert tokenizer.decode(ids) == 'the cat'\n"
+        f"print(ids, [name for name in {heavy!r} if name in set(sys.modules) - before])"
+    )
+    assert run.stdout.strip() == f"{tokenizer.encode('the cat')} []"
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)

@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import InputError, OutputExistsError
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.paths import check_is_regular
+
+if TYPE_CHECKING:
+    import hashlib
+    import shutil
+else:  # help pages write no file
+    hashlib, shutil = LazyModule("hashlib"), LazyModule("shutil")
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 class HiddenBar:
     """A progress bar that is never shown.
 
-    A disabled `tqdm` still imports `multiprocessing` for its lock, which takes 5 to 8 ms.
+    Importing `tqdm` takes as long as encoding a few megabytes, and a disabled bar still imports
+    `multiprocessing` for its lock.
     """
 
     disable = True
@@ -33,8 +35,8 @@ class HiddenBar:
 
 
 def checked_progress(progress: bool) -> bool:
-    """Check a bool. If it is true, import all of `tqdm`, so that no clock counts these imports."""
-    if checked_bool("progress", progress):
+    """Check a bool. If bars appear, import all of `tqdm`, so that no clock counts these imports."""
+    if checked_bool("progress", progress) and _is_terminal():
         from tqdm import tqdm
 
         tqdm.get_lock()  # type: ignore[no-untyped-call]
@@ -43,11 +45,15 @@ def checked_progress(progress: bool) -> bool:
 
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
     """Return a `tqdm` bar that appears only on a terminal, or a hidden bar if `show` is false."""
-    if not checked_bool("progress", show):
+    if not checked_bool("progress", show) or not _is_terminal():
         return HiddenBar()
     from tqdm import tqdm
 
-    return tqdm(**options, disable=None)
+    return tqdm(**options)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:

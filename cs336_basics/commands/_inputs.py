@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import counted, shown_names
 from cs336_basics.commands._cli import say
+
+if TYPE_CHECKING:
+    import shutil
+    import tempfile
+else:  # help pages and files on the disk do not need them
+    shutil, tempfile = LazyModule("shutil"), LazyModule("tempfile")
 
 STDIN = "-"
 """Input name that stands for standard input."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,6 +68,8 @@ def encode(options: Options) -> None:
         end_of_document=options.end_of_document,
     )
     if printed:
+        import tempfile
+
         with tempfile.TemporaryDirectory() as directory:
             file = Path(directory, "ids.npy")
             write(file, document_starts=True)

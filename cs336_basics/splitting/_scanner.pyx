@@ -4,14 +4,14 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
-from libcpp.memory cimport unique_ptr
+from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.splitting.scanners cimport (
-    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, available_levels, best_simd_level,
-    make_scanner, simd_level_of,
+    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, available_levels,
+    best_simd_level, make_scanner, named_program, simd_level_of,
 )
 
 from cs336_basics.splitting.patterns import split_program
@@ -19,6 +19,11 @@ from cs336_basics.splitting.patterns import split_program
 
 cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
     size_t BATCH_CAPACITY
+
+    cdef cppclass CutScanner "cs336::Scanner":
+        CutScanner()
+        CutScanner(shared_ptr[const SplitProgram] program, SimdLevel simd_level)
+        bint is_safe_cut(const uint8_t* text, size_t offset)
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
@@ -62,6 +67,36 @@ def simd_levels():
 def default_simd_level():
     """Return the SIMD level set in the CS336_SIMD environment variable, or the fastest level."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
+
+
+cdef class NamedCuts:
+    """The safe cuts of a named pattern; see `split_program.SplitProgram`.
+
+    Unlike a SplitProgram, it is compiled already, in `named_programs.hpp`.
+    """
+
+    cdef CutScanner scanner
+
+    def __init__(self, str name not None):
+        self.scanner = CutScanner(named_program(name.encode()), best_simd_level())
+
+    def is_safe_cut(self, str before not None, str after not None):
+        """Return whether text can always be cut between two characters."""
+        cdef bytes start = before.encode()
+        cdef bytes text = start + after.encode() + b" "
+        return self.scanner.is_safe_cut(<const uint8_t*>PyBytes_AS_STRING(text), len(start))
+
+    def ascii_before(self, unsigned char after):
+        """Return the ASCII codes after which text can be cut before the ASCII code `after`."""
+        cdef uint8_t text[3]
+        cdef int before
+        text[1], text[2] = after, c" "
+        found = []
+        for before in range(128):
+            text[0] = before
+            if self.scanner.is_safe_cut(text, 1):
+                found.append(before)
+        return found
 
 
 cdef class PreTokens:

@@ -22,10 +22,22 @@ import itertools
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from cs336_basics.splitting.patterns import split_program
+from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.splitting.token_finder import token_finder
-from cs336_basics.text.normalization import is_normal_character
+from cs336_basics.text import normalization
+
+if TYPE_CHECKING:
+    from cs336_basics.splitting._scanner import NamedCuts
+
+    _Program = NamedCuts | split_program.SplitProgram
+else:
+    try:
+        from cs336_basics.splitting._scanner import NamedCuts
+    except ImportError:  # not built
+        NamedCuts = None
 
 _ASCII = frozenset(map(chr, range(128)))
 _NEVER_JOINED = _ASCII - frozenset(string.ascii_letters + "<=>")
@@ -54,7 +66,7 @@ class SafeCuts:
         # If a special token contains U+FFFD, the text is never cut, because replacing invalid bytes
         # can create occurrences of the token that are not visible in the original bytes.
         never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
-        self._program = split_program.find_program(pattern)
+        self._program = _program_of(pattern)
         self._normalizer = normalizer
         after = _ASCII if normalizer is None else _NEVER_JOINED
         self._inside = _candidates(self._program, after) if self._program else None
@@ -120,8 +132,8 @@ class SafeCuts:
         before = data[max(0, cut - 4) : cut].decode("utf-8", "surrogateescape")[-1]
         if "\udc80" <= before <= "\udcff":  # not the end of a character
             return False
-        return self._program.is_safe_cut(before, chr(data[cut])) and is_normal_character(
-            before, self._normalizer
+        return self._program.is_safe_cut(before, chr(data[cut])) and (
+            self._normalizer is None or normalization.is_normal_character(before, self._normalizer)
         )
 
     def last(self, data: bytes, start: int) -> int | None:
@@ -143,20 +155,24 @@ class SafeCuts:
         return None
 
 
-def _candidates(
-    program: split_program.SplitProgram, before_characters: frozenset[str]
-) -> re.Pattern[bytes] | None:
+def _program_of(pattern: str) -> _Program | None:
+    """Return what tells whether a cut between two characters is safe, or None if nothing does."""
+    name = pattern_name(pattern)
+    if NamedCuts is not None and name is not None:
+        return NamedCuts(name)
+    return split_program.find_program(pattern)
+
+
+def _candidates(program: _Program, before_characters: frozenset[str]) -> re.Pattern[bytes] | None:
     """Return a regex for the last byte before a possible cut, or None if no cut is possible.
 
     Only cuts before the given ASCII characters are considered.
     """
-    num_columns, columns = program.num_columns, [program.column_of(chr(c)) for c in range(128)]
     # Characters allowed before a cut (None: any non-ASCII character) -> characters after it.
     afters: dict[tuple[int | None, ...], list[int]] = {}
     for after in map(ord, sorted(before_characters)):
-        safe = program.safe_cuts[columns[after] :: num_columns]  # by the column before
-        before = tuple(code for code in range(128) if safe[columns[code]])
-        afters.setdefault((*before, None) if any(safe) else (), []).append(after)
+        before = program.ascii_before(after)
+        afters.setdefault((*before, None) if before else (), []).append(after)
     options = []
     for allowed, following in afters.items():
         if allowed:
@@ -178,7 +194,7 @@ class SpaceCuts:
     margin = 4
 
     def __init__(self, pattern: str, may_cut: Callable[[str, str], bool]) -> None:
-        program = split_program.find_program(pattern)
+        program = _program_of(pattern)
         options = []
         for after in " \t\n\v\f\r":
             before = b"".join(

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.text.encodings import check_beginning
-from cs336_basics.text.sources.source import TextBlock
 from cs336_basics.text.storage import invalid_utf8_error
 from cs336_basics.text.utf8 import (
     count_invalid,
@@ -23,6 +22,9 @@ from cs336_basics.text.utf8 import (
     lone_surrogate,
     replace_invalid,
 )
+
+if TYPE_CHECKING:
+    from cs336_basics.text.sources.source import TextBlock
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

@@ -7,18 +7,24 @@ import keyword
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import yaml
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics._support.reading import decoded, open_regular
-from cs336_basics._support.validation import Word, build, fields_of
+from cs336_basics._support.validation import build, fields_of
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.optimizers.registry import OPTIMIZERS
+
+if TYPE_CHECKING:
+    import yaml
+
+    from cs336_basics.training import yaml_words
+else:  # help pages read no file
+    yaml = LazyModule("yaml")
+    yaml_words = LazyModule("cs336_basics.training.yaml_words")
 
 V = TypeVar("V")
 
@@ -28,7 +34,7 @@ _LONGEST_NAME = 100  # longer names are truncated
 NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "speedrun-exportable", "owt")
 """Configurations in `cs336_basics/configs/`."""
 
-_DIRECTORY = Path(str(resources.files("cs336_basics") / "configs"))
+_DIRECTORY = Path(__file__).parents[1] / "configs"
 
 
 class FileValue(NamedTuple):
@@ -183,7 +189,7 @@ def _base_values(base: FileValue | None) -> dict[str, FileValue]:
 
 def _named_values(text: str, source: Path) -> Iterator[tuple[str, Any, yaml.Mark]]:
     """Yield the dotted name, the value and the position of each value in YAML text."""
-    loader = _Loader(text)
+    loader = yaml_words.WordLoader(text)
     try:
         root = loader.get_single_node()
     except ValueError as error:  # a number that Python refuses to convert
@@ -220,18 +226,6 @@ def _values_of(config: TrainConfig) -> dict[str, Any]:
         return {name.rstrip("_"): value for name, value in values}
 
     return dataclasses.asdict(config, dict_factory=named)
-
-
-class _Loader(yaml.BaseLoader):
-    """Reads every value as text, regardless of its tag.
-
-    An unquoted value becomes a `Word`, which the configuration converts like a command-line
-    argument. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string.
-    """
-
-    def construct_scalar(self, node: Any) -> str:
-        value = super().construct_scalar(node)
-        return Word(value) if node.style is None else str(value)
 
 
 def config_to_yaml(config: TrainConfig) -> str:

@@ -48,6 +48,7 @@ def test_progress_bars_are_imported_before_the_clock_starts(progress):
     code = f"""if 1:
         import sys
         from cs336_basics import TRAINERS
+        sys.stderr.isatty = lambda: True
         trainer = TRAINERS["native"](progress={progress})
         before = set(sys.modules)
         trainer.train_from_iterator(["low lower"], 258, [])

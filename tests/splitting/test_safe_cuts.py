@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics.splitting import PATTERNS
+from cs336_basics.splitting.patterns.split_program import find_program
+from cs336_basics.splitting.safe_cuts import NamedCuts
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.cuts import safe_blocks
 from cs336_basics.text.normalization import NORMALIZERS
@@ -70,3 +73,21 @@ def test_no_ascii_character_before_a_cut_is_joined_with_the_next_character():
             first.add(chr(int(parts[0], 16)))
             assert not chr(int(parts[1], 16)).isascii()
     assert {c for c in first if c.isascii()} <= set(string.ascii_letters + "<=>")
+
+
+@pytest.mark.skipif(NamedCuts is None, reason="the extensions are not built")
+@pytest.mark.parametrize("name", PATTERNS)
+def test_compiled_cuts_of_named_patterns_are_those_of_the_program(name):
+    compiled, program = NamedCuts(name), find_program(name)
+    for after in range(128):
+        assert compiled.ascii_before(after) == program.ascii_before(after)
+    others = ["\x80", "é", "Ⅷ", "猫", "\u3000", "\u2028", "\u0301", "٣", "’", "🎉", "\ue000", "Ж"]
+    for before in [*map(chr, range(0, 128, 7)), *others]:
+        for after in map(chr, range(128)):
+            assert compiled.is_safe_cut(before, after) == program.is_safe_cut(before, after)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_named_patterns_match_all_text(name):
+    # so `matching_all_text` need not compile them
+    assert find_program(name).matches_all_text

@@ -111,6 +111,11 @@ class SplitProgram:
         code = ord(character)
         return self.blocks[self.block_of[code // BLOCK_SIZE] * BLOCK_SIZE + code % BLOCK_SIZE]
 
+    def ascii_before(self, after: int) -> list[int]:
+        """Return the ASCII codes after which text can be cut before the code `after`."""
+        safe = self.safe_cuts[self.column_of(chr(after)) :: self.num_columns]
+        return [before for before in range(128) if safe[self.column_of(chr(before))]]
+
     def is_safe_cut(self, before: str, after: str) -> bool:
         """Return whether text can always be cut between two characters; see `safe_cuts`."""
         return bool(

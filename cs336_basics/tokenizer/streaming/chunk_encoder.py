@@ -8,7 +8,7 @@ from cs336_basics._support.errors import InputTypeError
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.text.cuts import SafeCutBuffer
 from cs336_basics.text.reading_record import ReadingRecord
-from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors
+from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors, is_valid_utf8
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
@@ -104,13 +104,14 @@ class ChunkEncoder:
 
     def _ids(self, data: bytes) -> list[int]:
         valid, allowed, start = data, self._special.allowed, self._num_characters
+        is_text = self._errors != EXACT or is_valid_utf8(data)
         if self._errors != EXACT:
             valid = self._reading.utf8_of(data, self._errors, start=self._offset)
         text = valid.decode("utf-8", "surrogateescape")
         self._special.check(text, start)
         self._num_characters += len(text)
         try:
-            if self._errors != EXACT:
+            if is_text:
                 return self._encoder.encode(text, allowed)
             ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
             return ids

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_names
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.progress import progress_bar
 from cs336_basics._support.validation import Count, option
 from cs336_basics._support.visible import without_controls

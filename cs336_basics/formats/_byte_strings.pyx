@@ -19,6 +19,10 @@ from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
 import json
 
 
+cdef extern from "word_merging/rank_file.hpp" namespace "cs336" nogil:
+    cbool read_ranks(const uint8_t* file, size_t size, CppWords& words) except +
+
+
 cdef extern from "word_merging/json_vocabulary.hpp" namespace "cs336" nogil:
     cdef cppclass Range "cs336::JsonVocabulary::Range":
         size_t start, end
@@ -210,3 +214,49 @@ cdef class TokenizerFile:
         if not words.add_more(more) or not words.index_ids():
             return None
         return self.words if words.set_merges(self.pairs) else None
+
+
+def words_of_ranks(bytes content not None, dict special not None, size_t max_bytes,
+                   size_t max_bytes_per_token):
+    """Return the tokens of a rank file with their merges, and the special tokens.
+
+    Returns None if the file does not have the usual form, or something is invalid: a line, a
+    missing byte, an id, or too many bytes.
+
+    Args:
+        content: Content of the file.
+        special: Mapping of special token -> id.
+        max_bytes, max_bytes_per_token: n tokens may have at most `max_bytes` + n *
+            `max_bytes_per_token` bytes.
+
+    Returns:
+        The words, and the ids of the special tokens that are not among them, because their bytes
+        are also those of an ordinary token.
+    """
+    cdef Words made = Words.__new__(Words)
+    cdef vector[pair[string, uint32_t]] more
+    cdef size_t size = PyBytes_GET_SIZE(content), num_bytes = 0, i
+    made.words.reset(new CppWords(size, size // 12))
+    cdef CppWords* words = made.words.get()
+    if not read_ranks(<const uint8_t*>PyBytes_AS_STRING(content), size, words[0]):
+        return None
+    for i in range(words.num_tokens()):
+        num_bytes += words.token(i).size
+    if num_bytes > max_bytes + max_bytes_per_token * words.num_tokens():
+        return None
+    if not words.index() or not words.index_ids() or not words.set_merges_of_ranks():
+        return None
+    own = {}
+    taken = set()
+    for text, token_id in special.items():
+        if type(text) is not str or type(token_id) is not int or token_id in taken:
+            return None
+        if not 0 <= token_id < 0xFFFFFFFF or made.has_id(token_id):
+            return None
+        taken.add(token_id)
+        data = (<str>text).encode()
+        if made.get(data) is None:
+            more.push_back(pair[string, uint32_t](<string>data, <uint32_t>token_id))
+        else:
+            own[text] = token_id
+    return (made, own) if words.add_more(more) and words.index_ids() else None

@@ -20,6 +20,7 @@ cdef extern from "word_merging/words.hpp" namespace "cs336" nogil:
         cbool add_more(const vector[pair[string, uint32_t]]& more) except +
         cbool index_ids() except +
         cbool set_merges(const vector[TextSpan]& pairs) except +
+        cbool set_merges_of_ranks() except +
         size_t num_tokens()
         size_t size()
         TextSpan token(size_t i)

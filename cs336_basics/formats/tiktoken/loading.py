@@ -7,7 +7,7 @@ import binascii
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
 from cs336_basics._support.messages import short_reason, short_repr
@@ -29,11 +29,22 @@ from cs336_basics.formats.recognition import (
     recognized_content,
     recognized_directory,
 )
-from cs336_basics.formats.tiktoken.rank_merges import merges_of_ranks
+from cs336_basics.formats.tiktoken.rank_merges import (
+    MAX_BYTES,
+    MAX_BYTES_PER_TOKEN,
+    merges_of_ranks,
+)
 from cs336_basics.formats.tiktoken.tekken import parse_tekken
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
+from cs336_basics.tokenizer.added_tokens import check_added_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.words import Words
+
+try:
+    from cs336_basics.formats import _byte_strings
+except ImportError:  # the extension is not built
+    _byte_strings = None  # type: ignore[assignment]
 
 RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"
@@ -74,6 +85,9 @@ def load_tiktoken(
             argument="special_tokens",
         )
     check_special_tokens(list(special_tokens or ()))
+    ranks: dict[bytes, int] | None = None
+    found: dict[str, Any] = {}
+    data, file = b"", source  # of ranks
     is_path = isinstance(source, (str, os.PathLike))
     place = os.fspath(source) if is_path else short_repr(source)
     if not is_path:
@@ -84,7 +98,8 @@ def load_tiktoken(
             )
         ranks, found = _parts_of_encoding(source)
     elif (path := Path(source)).is_dir():
-        ranks, found = read_export(path)
+        found, file = _read_settings(path), path / RANKS_FILE
+        data = _read(file)
     elif path.exists() or not isinstance(source, str) or not source.isidentifier():
         data = _read(path)
         if data.lstrip()[:1] == b"{":
@@ -99,10 +114,12 @@ def load_tiktoken(
                 return parse_tekken(content)
             except InputError as error:
                 raise InputError(str(error), place=place) from None
-        ranks, found = parse_ranks(data, path), {}
     else:
         ranks, found = _parts_of_encoding(registered_encoding(source))
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
+    read = read_ranks(data, special) if ranks is None else None
+    if ranks is None and read is None:
+        ranks = parse_ranks(data, file)
     if pattern is None and "pat_str" not in found:
         raise InputError(
             f"{place} has no split pattern",
@@ -114,6 +131,12 @@ def load_tiktoken(
         )  # outside the `try`, because an error here concerns the argument, not the file
     try:
         pattern = pattern or from_fancy_regex(found["pat_str"])
+        if read is not None:
+            return TokenizerDefinition.of_words(
+                read.words, read.own_ids, check_added_tokens(list(special)), pattern,
+                read.ignore_merges, None, None,
+            )  # fmt: skip
+        assert ranks is not None
         merges = merges_of_ranks(ranks)
         vocab = {rank: token for token, rank in ranks.items()}
         for token, token_id in special.items():
@@ -138,6 +161,11 @@ def _parts_of_encoding(encoding: Any) -> tuple[dict[bytes, int], dict[str, Any]]
 
 def read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     """Return the ranks and the content of encoding.json in an exported directory."""
+    settings = _read_settings(directory)
+    return load_ranks(directory / RANKS_FILE), settings
+
+
+def _read_settings(directory: Path) -> dict[str, Any]:
     path = directory / ENCODING_FILE
     if not path.exists():
         if other := recognized_directory(directory):
@@ -149,7 +177,7 @@ def read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     special = found.get("special_tokens")
     if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
         raise InputError(f"{path} must contain a string 'pat_str' and an object 'special_tokens'")
-    return load_ranks(directory / RANKS_FILE), found
+    return found
 
 
 def registered_encoding(name: str) -> Any:
@@ -195,6 +223,35 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
 def _read(path: str | os.PathLike[str]) -> bytes:
     with open_regular(path) as file:
         return file.read()
+
+
+class ReadRanks(NamedTuple):
+    """The content of a rank file and special tokens."""
+
+    words: Words
+    own_ids: dict[str, int]
+    """Ids of the special tokens whose bytes are also those of an ordinary token."""
+    ignore_merges: bool
+    """Whether a token has no merge."""
+
+
+def read_ranks(content: bytes, special: Mapping[str, int]) -> ReadRanks | None:
+    """Read a rank file in its usual form with compiled code.
+
+    Returns None if the extension is not built, or anything is unusual or invalid: `parse_ranks`,
+    `merges_of_ranks` and `TokenizerDefinition` do the same with messages.
+    """
+    limits = MAX_BYTES, MAX_BYTES_PER_TOKEN
+    found = (
+        None
+        if _byte_strings is None
+        else _byte_strings.words_of_ranks(content, dict(special), *limits)
+    )
+    if found is None:
+        return None
+    words, own_ids = found
+    num_ranks = len(words) - (len(special) - len(own_ids))
+    return ReadRanks(words, own_ids, words.num_merges < num_ranks - 256)
 
 
 def parse_ranks(content: bytes, path: str | os.PathLike[str]) -> dict[bytes, int]:

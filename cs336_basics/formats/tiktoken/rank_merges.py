@@ -17,9 +17,9 @@ try:
 except ImportError:  # the extension is not built
     rank_splits = None  # type: ignore[assignment]
 
-_MAX_BYTES = 1 << 18
-_MAX_BYTES_PER_TOKEN = 32
-"""n tokens may have at most _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because finding
+MAX_BYTES = 1 << 18
+MAX_BYTES_PER_TOKEN = 32
+"""n tokens may have at most MAX_BYTES + n * MAX_BYTES_PER_TOKEN bytes in total, because finding
 the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
 
 
@@ -33,7 +33,7 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
         ValueError: If a byte is missing, or the tokens have too many bytes in total.
     """
     check_has_all_bytes(ranks)
-    num_bytes, most = sum(map(len, ranks)), _MAX_BYTES + _MAX_BYTES_PER_TOKEN * len(ranks)
+    num_bytes, most = sum(map(len, ranks)), MAX_BYTES + MAX_BYTES_PER_TOKEN * len(ranks)
     if num_bytes > most:
         raise InputError(
             f"{len(ranks):,} tokens must have at most {most:,} bytes in total, got {num_bytes:,}; "

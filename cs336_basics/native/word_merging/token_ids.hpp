@@ -138,6 +138,7 @@ class RankSplitter {
     explicit RankSplitter(const TokenIds& ranks) : ranks_(ranks) {}
 
     size_t split(const uint8_t* token, size_t size) {
+        if (size <= MAX_SHORT) return split_short(token, size);
         ends_.resize(size);    // the end of the token that starts here, or 0
         before_.resize(size + 1);  // the start of the token that ends here
         for (size_t i = 0; i < size; ++i) {
@@ -164,6 +165,31 @@ class RankSplitter {
 
   private:
     using Pair = std::tuple<uint32_t, size_t, size_t>;  // rank, start, end
+    static constexpr size_t MAX_SHORT = 32;
+
+    // The same for a short token, in arrays: without a heap, which takes most of the time.
+    size_t split_short(const uint8_t* token, size_t size) const {
+        uint8_t starts[MAX_SHORT + 1];   // of the tokens, and the end of the last one
+        uint32_t ranks[MAX_SHORT];       // of each token joined with the next one
+        size_t count = size;
+        const auto rank_at = [&](size_t i) {
+            const size_t length = starts[i + 2] - starts[i];
+            return length == size ? TokenIds::NO_ID : ranks_.find(token + starts[i], length);
+        };
+        for (size_t i = 0; i <= size; ++i) starts[i] = uint8_t(i);
+        for (size_t i = 0; i + 1 < count; ++i) ranks[i] = rank_at(i);
+        while (count > 2) {
+            const size_t i = std::min_element(ranks, ranks + count - 1) - ranks;
+            if (ranks[i] == TokenIds::NO_ID) return 0;
+            // Token i + 1 becomes part of token i.
+            std::copy(starts + i + 2, starts + count + 1, starts + i + 1);
+            std::copy(ranks + i + 1, ranks + count - 1, ranks + i);
+            --count;
+            if (i + 1 < count) ranks[i] = rank_at(i);
+            if (i) ranks[i - 1] = rank_at(i - 1);
+        }
+        return count == 2 ? starts[1] : 0;
+    }
 
     void push(const uint8_t* token, size_t size, size_t start) {
         const size_t middle = ends_[start];

@@ -95,6 +95,29 @@ class Words {
         return index_->find_merges(pairs, merges_.data()) && !has_repeated_pairs();
     }
 
+    // Find the merges with which tiktoken would join the tokens, whose ids are their ranks: the last
+    // merge of each token that has one, in the order of the ids. Returns false if a byte has no
+    // token. Call `index` and `index_ids` before.
+    bool set_merges_of_ranks() {
+        for (int byte = 0; byte < 256; ++byte) {
+            const uint8_t single = uint8_t(byte);
+            if (find(&single, 1) == NO_ID) return false;
+        }
+        std::vector<uint32_t> order(ids_);
+        std::sort(order.begin(), order.end());
+        std::vector<TextSpan> pairs;
+        pairs.reserve(2 * order.size());
+        RankSplitter splitter(*index_);
+        for (const uint32_t id : order) {
+            const TextSpan token = token_of(id);
+            const size_t middle = splitter.split(token.data, token.size);
+            if (!middle) continue;
+            pairs.push_back({token.data, middle});
+            pairs.push_back({token.data + middle, token.size - middle});
+        }
+        return set_merges(pairs);
+    }
+
     size_t num_tokens() const { return tokens_.size(); }
     // The highest id plus one.
     size_t size() const { return size_; }

@@ -7,7 +7,9 @@ TOKENIZER is a directory with a tokenizer.json, such as GPT-2's, or a rank file 
 pattern cl100k. Every run is a new process, and the libraries take turns, so that other load on the
 machine affects all of them. A time is the CPU time of the whole process (user and system, with all
 its threads) in ms, less that of `python -c pass`: the minimum over the rounds, and the median in
-brackets. Files are in the disk's cache. Before a library is timed, its ids are compared with ours;
+brackets. Files are in the disk's cache, and the bytecode of all modules is in a directory of its
+own, as after an installation: without it, compiling this library takes longer than all the rest.
+Before a library is timed, its ids are compared with ours;
 a library with other ids is left out. toktok and splintr contain their vocabularies.
 
 The second table has whole commands of this library, including the start of Python.
@@ -86,13 +88,12 @@ COMMANDS = {
 }
 
 
-def cpu_time(arguments):
+def cpu_time(arguments, environment):
     """Run a process, and return its CPU time in ms and its standard output."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            arguments, stdout=output, stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TOKENIZERS_PARALLELISM": "false"},
-        )  # fmt: skip
+            arguments, stdout=output, stderr=subprocess.DEVNULL, env=environment
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
@@ -105,12 +106,23 @@ def python(code, *arguments):
     return [sys.executable, "-c", code, *arguments]
 
 
-def in_turns(processes, rounds):
+def environment_of(bytecode):
+    """Return the environment of the processes, which store bytecode in a directory."""
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **inherited,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONPYCACHEPREFIX": bytecode,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def in_turns(processes, rounds, environment):
     """Return the CPU times of each process, by name."""
     times = {name: [] for name in processes}
     for turn in range(rounds):
         for name in list(processes)[:: 1 if turn % 2 else -1]:
-            times[name].append(cpu_time(processes[name])[0])
+            times[name].append(cpu_time(processes[name], environment)[0])
     return times
 
 
@@ -118,14 +130,14 @@ def shown(times, less=0.0):
     return f"{min(times) - less:.0f} ({statistics.median(times) - less:.0f})"
 
 
-def compare_libraries(tokenizer, arguments, rounds):
+def compare_libraries(tokenizer, arguments, rounds, environment):
     processes = {"bare": python("pass")}
     expected = tokenizer.encode(LINE)
     names = []
     for name, program in PROGRAMS.items():
         run = python(ARGUMENTS + program, *arguments)
         try:
-            _, printed = cpu_time(run)  # also fills the caches
+            _, printed = cpu_time(run, environment)  # also fills the caches
         except RuntimeError as error:
             print(f"<!-- {name} is left out: {error} -->")
             continue
@@ -135,7 +147,7 @@ def compare_libraries(tokenizer, arguments, rounds):
         names.append(name)
         processes[f"{name}, import"] = python(program.split("\n")[1])
         processes[name] = run
-    times = in_turns(processes, rounds)
+    times = in_turns(processes, rounds, environment)
     bare = min(times["bare"])
     print(f"<!-- python -c pass: {shown(times['bare'])} ms -->")
     print(f"\n| {tokenizer.pattern}, {len(tokenizer):,} tokens | importing | first ids |")
@@ -144,15 +156,15 @@ def compare_libraries(tokenizer, arguments, rounds):
         print(f"| {name} | {shown(times[f'{name}, import'], bare)} | {shown(times[name], bare)} |")
 
 
-def compare_commands(directory, text, rounds):
+def compare_commands(directory, text, rounds, environment):
     where = {"directory": directory, "text": text}
     processes = {
         name: [sys.executable, "-m", "cs336_basics", *(word.format(**where) for word in words)]
         for name, words in COMMANDS.items()
     }
     for process in processes.values():
-        cpu_time(process)
-    times = in_turns(processes, rounds)
+        cpu_time(process, environment)
+    times = in_turns(processes, rounds, environment)
     print("\n| command | CPU time |")
     print("|---|---|")
     for name in processes:
@@ -166,15 +178,16 @@ def main():
     options = parser.parse_args()
     print(machine_line())
     tokenizer = load(options.tokenizer)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as bytecode:
+        environment = environment_of(bytecode)
         tokenizer.save(directory)
         path = Path(directory, "tokenizer.json")
         text = Path(directory, "line.txt")
         text.write_text(LINE + "\n")
         special = json.dumps(tokenizer.definition.special_ids)
         arguments = [str(path), str(rank_file(tokenizer, path)), special, tokenizer.pattern, LINE]
-        compare_libraries(tokenizer, arguments, options.rounds)
-        compare_commands(directory, str(text), options.rounds)
+        compare_libraries(tokenizer, arguments, options.rounds, environment)
+        compare_commands(directory, str(text), options.rounds, environment)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
         "steps": f"{last['step']:,} of {config.max_steps:,}",
         "tokens trained on": f"{last['tokens']:,}",
         **({"loss counts": "only the answers"} if config.data.has_turns else {}),
+        **({"attention": "within documents"} if config.data.pack == "documents" else {}),
         "training loss": _number(last, "train_loss"),
         "validation loss": _number(last, "val_loss"),
         "best validation loss": f"{best.loss:.4f} at step {best.step:,}" if best.step else "–",

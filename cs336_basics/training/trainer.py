@@ -29,7 +29,7 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.run_dir import BestLoss, RunDirectory
-from cs336_basics.data.checked_tokens import CheckedTokens, MixedTokens
+from cs336_basics.data.checked_tokens import CheckedTokens, MixedTokens, contains
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
@@ -144,14 +144,7 @@ class Trainer:
                     ("must be given with ", Argument("data.answer_field")), argument="tokenizer"
                 )
             self.answers = AnswerRule.of(tokenizer)
-        document_start = config.data.document_start
-        if document_start is not None and tokenizer is None:
-            raise InputError(
-                ("must be given with ", Argument("data.pack", "documents")), argument="tokenizer"
-            )
-        self.document_start: int | None = None
-        if document_start is not None and tokenizer is not None:
-            self.document_start = tokenizer.special_token_id(document_start)
+        self.document_start = _document_start(config, tokenizer)
         self.loader = self._load(train_tokens)
         self.evaluation: Evaluation | MixedEvaluation
         if isinstance(valid_tokens, MixedTokens):
@@ -210,6 +203,15 @@ class Trainer:
             rank=world.rank,
             world_size=world.size,
         )
+        start = self.document_start
+        if start is not None and self.world.is_first:
+            for number, corpus in enumerate(corpora):
+                if not contains(corpus.tokens, start):
+                    of = f" of corpus {number + 1}" if len(corpora) > 1 else ""
+                    warn(
+                        f"no document starts with {config.data.document_start} in the training "
+                        f"tokens{of}, so attention within documents changes nothing"
+                    )
         return StepLoader(windows, batches, pin_memory=self.device.type == "cuda")
 
     def _build(self, weights: Mapping[str, Tensor] | None) -> None:
@@ -615,3 +617,24 @@ class Trainer:
             best_step=self.best.step,
             sample=sample.read_text(encoding="utf-8") if sample.is_file() else None,
         )
+
+
+def _document_start(config: TrainConfig, tokenizer: Tokenizer | None) -> int | None:
+    """Return the id with which each document starts, or None if tokens attend to all earlier ones.
+
+    Raises:
+        ValueError: If the tokenizer is missing or does not have the special token.
+    """
+    start = config.data.document_start
+    if start is None:
+        return None
+    if tokenizer is None:
+        raise InputError(
+            ("must be given with ", Argument("data.pack", "documents")), argument="tokenizer"
+        )
+    if start not in tokenizer.special_tokens:
+        raise InputError(
+            f"requires a tokenizer with the special token {start}, at which documents start",
+            argument="data.pack",
+        )
+    return tokenizer.special_token_id(start)

@@ -28,6 +28,7 @@ from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import NonFiniteLossError
 from tests.errors import rejects
 from tests.numerics import make_tables_exact
+from tests.tokenizer.examples import byte_tokenizer
 from tests.training.tiny_runs import (
     CONFIG,
     PACKED,
@@ -493,6 +494,11 @@ def test_a_compiled_packed_run_has_the_same_losses(tmp_path):
 def test_a_packed_run_requires_a_tokenizer(tmp_path):
     with rejects("tokenizer", "documents"):
         make(tmp_path, PACKED, SHORT_IDS, SHORT_IDS, tokenizer=None)
+    silent = changed(PACKED, sample_tokens=0)
+    with rejects("data.pack", "<|endoftext|>"):
+        make(tmp_path, silent, SHORT_IDS, SHORT_IDS, tokenizer=byte_tokenizer())
+    with pytest.warns(UserWarning, match="attention within documents changes nothing"):
+        make(tmp_path, silent, SHORT_IDS % 256, SHORT_IDS)
 
 
 def test_a_batch_without_answers_changes_nothing(tmp_path):

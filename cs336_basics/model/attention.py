@@ -70,6 +70,11 @@ def document_mask(documents: Tensor) -> Tensor:
     return same.tril()
 
 
+def added_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a Boolean mask as numbers to add to the scores: 0, or minus infinity where False."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
+
+
 def causal_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return the attention output where position i attends only to positions 0 .. i.
 
@@ -89,7 +94,8 @@ def blocked_causal_attention(
 
     Q, K, V and the result have shape (..., sequence, d_k). The result has the dtype of V. The
     queries are split into `num_blocks` blocks of equal length; the last one may be shorter. Each
-    block attends to the keys up to its own end, so n blocks skip (n - 1) / 2n of the scores.
+    block attends to the keys up to its own end, so n blocks skip (n - 1) / 2n of the scores. A mask
+    must be an `added_mask`.
 
     Softmax is computed in float32 or float64. Memory use is quadratic in the sequence length.
     """
@@ -104,11 +110,10 @@ def blocked_causal_attention(
         # Adding minus infinity hides later positions. This is faster than `masked_fill`.
         end = keys.shape[-2]
         start = end - queries.shape[-2]
-        hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device)
         if mask is None:
-            hidden = hidden.triu(start + 1)
+            hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device).triu(start + 1)
         else:
-            hidden = torch.where(mask[..., start:end, :end], 0.0, hidden)
+            hidden = mask[..., start:end, :end]
         scores = scores + hidden
         exponentials = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
         # Softmax divides by the sum. Dividing after the product with V takes fewer divisions.
@@ -121,7 +126,8 @@ def blocked_causal_attention(
 def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
     """Compute `causal_attention` with PyTorch's fused kernel, which needs only linear memory.
 
-    K and V may have fewer heads than Q; see `MultiHeadSelfAttention.for_queries`.
+    K and V may have fewer heads than Q; see `MultiHeadSelfAttention.for_queries`. A mask may be an
+    `added_mask` of Q's dtype. The kernel makes such a mask of a Boolean one.
     """
     shares = Q.shape[:-2] != K.shape[:-2]
     return torch.nn.functional.scaled_dot_product_attention(
@@ -332,8 +338,8 @@ class MultiHeadSelfAttention(Module):
                 Required with a cache, with shape (batch, sequence).
             cache: Keys and values of earlier tokens, to which x also attends. The call adds the
                 keys and values of x.
-            mask: Positions to which each position attends, as in `causal_attention`, broadcast
-                against (..., heads, sequence, sequence). Not used with a cache.
+            mask: Mask for the implementation of attention, broadcast against (..., heads, sequence,
+                sequence). Not used with a cache.
         """
         q, k, v = self.project(x, token_positions)  # (..., heads, sequence, d_k) each
         # k and v may have fewer heads than q.

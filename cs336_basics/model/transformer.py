@@ -22,6 +22,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics.model.attention import (
     MultiHeadSelfAttention,
     RotaryPositionalEmbedding,
+    added_mask,
     document_mask,
 )
 from cs336_basics.model.config import ModelConfig
@@ -245,7 +246,14 @@ class TransformerLM(Module):
                 f"{tuple(documents.shape)}",
                 argument="documents",
             )
-        return document_mask(documents)  # all layers share it
+        mask = document_mask(documents)
+        if self.config.attention == "reference":
+            return mask
+        # All layers share these numbers, which each would otherwise make and keep for its gradient.
+        device = token_ids.device.type
+        has_autocast = torch.is_autocast_enabled(device)
+        dtype = torch.get_autocast_dtype(device) if has_autocast else self.head_weight.dtype
+        return added_mask(mask, dtype)
 
     def embed(self, token_ids: Tensor) -> Tensor:
         """Return the input to the first block, (..., d_model), for token_ids (...)."""

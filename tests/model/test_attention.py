@@ -18,6 +18,7 @@ from cs336_basics.model import (
 )
 from cs336_basics.model.attention import (
     CAUSAL_ATTENTION,
+    added_mask,
     blocked_causal_attention,
     causal_attention,
     document_mask,
@@ -217,7 +218,10 @@ def test_attention_within_documents_equals_attention_for_each_alone(implementati
     attend = CAUSAL_ATTENTION[implementation]
     documents = (torch.rand(2, 13) < share).cumsum(-1)
     inputs = [torch.randn(2, 3, 13, 4, requires_grad=True) for _ in "QKV"]
-    found = attend(*inputs, document_mask(documents))
+    mask = document_mask(documents)
+    found = attend(
+        *inputs, mask if implementation == "reference" else added_mask(mask, torch.float64)
+    )
     expected = torch.empty_like(found)
     for row, numbers in enumerate(documents):
         for number in numbers.unique():

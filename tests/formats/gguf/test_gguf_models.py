@@ -12,6 +12,7 @@ import torch
 
 from cs336_basics._support.errors import OutputExistsError, RunError, UnavailableError
 from cs336_basics.formats import ModelCard, check_model, export_model
+from cs336_basics.formats.chat_template import CHAT_TEMPLATE
 from cs336_basics.formats.gguf.export import WEIGHT_TYPES
 from cs336_basics.formats.gguf.gguf_models import _tokenizer_fields
 from cs336_basics.formats.model_families import family_of
@@ -146,6 +147,15 @@ def contents(reader):
     return {
         key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")
     }
+
+
+def test_a_model_trained_on_prompts_and_answers_contains_the_chat_template(tmp_path):
+    for chats in (False, True):
+        card = ModelCard(chats=chats)
+        config = dataclasses.replace(SMALL, vocab_size=262)
+        _, _, reader = exported(tmp_path, config, card=card, name=f"{chats}.gguf")
+        template = contents(reader).get("tokenizer.chat_template")
+        assert template == (CHAT_TEMPLATE if chats else None)
 
 
 def test_the_metadata_describes_the_model(tmp_path):

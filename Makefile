@@ -3,6 +3,7 @@
 #   make test    sets up .venv, builds, and runs the tests
 # make stages measures all stages on whole corpora; it takes about an hour.
 # make coverage runs the tests and reports the lines and branches that they reach.
+# make campaign checks what docs/guarantees.md promises and writes docs/reliability.md.
 # make portability runs the numerical tests with simulated CPUs and other compilers.
 # make llama-cpp compiles llama.cpp (ten minutes or more) and runs exported models in it.
 # make site builds the site of the documentation in build/docs/site; it needs npm.
@@ -14,7 +15,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(shell find cs336_basics -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp')
 
-.PHONY: train test coverage slow portability llama-cpp course-tests bench stages site lint build clean
+.PHONY: train test coverage slow campaign portability llama-cpp course-tests bench stages site lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train --fast auto
@@ -32,6 +33,11 @@ coverage: $(VENV)/tools
 
 slow: $(VENV)/tools
 	$(BIN)/pytest tests -m slow
+
+# BUDGET is the time in minutes.
+BUDGET ?= 60
+campaign: $(VENV)/tools
+	$(BIN)/python -m tests.campaign --minutes $(BUDGET)
 
 portability: $(VENV)/tools
 	$(BIN)/python tests/portability.py

@@ -12,6 +12,18 @@ from tests.artifacts import KINDS, WRITTEN
 from tests.faults import fail_at_every_call, restore, states_at_every_call
 
 
+def is_new_after_fault(artifact, path, old, new):
+    """Check that an artifact is whole after a fault. Return whether it is the new version."""
+    content = artifact.load(path)
+    if content == old:  # the next writer removes temporary files
+        artifact.write(path, 2)
+        assert artifact.load(path) == new
+        assert not list(path.parent.rglob(".*")), list(path.parent.rglob("*"))
+        return False
+    assert content == new
+    return True
+
+
 @pytest.mark.parametrize("name", KINDS | WRITTEN)
 def test_a_fault_at_any_call_leaves_the_old_artifact_or_the_new_one(tmp_path, name):
     """Write version 2 of an artifact over version 1, with a fault at each call."""
@@ -32,19 +44,9 @@ def test_a_fault_at_any_call_leaves_the_old_artifact_or_the_new_one(tmp_path, na
     new = artifact.load(path)
     assert old != new
 
-    def is_new_after_fault(path):
-        content = artifact.load(path)
-        if content == old:  # the next writer removes temporary files
-            artifact.write(path, 2)
-            assert artifact.load(path) == new
-            assert not list(path.parent.rglob(".*")), list(path.parent.rglob("*"))
-            return False
-        assert content == new
-        return True
-
     path, seen = prepared(), set()
     for _ in fail_at_every_call(lambda: artifact.write(path, 2)):  # noqa: B023 -- the latest path
-        seen.add(is_new_after_fault(path))
+        seen.add(is_new_after_fault(artifact, path, old, new))
         path = prepared()
     assert artifact.load(path) == new
     assert seen == {False, True}
@@ -52,5 +54,5 @@ def test_a_fault_at_any_call_leaves_the_old_artifact_or_the_new_one(tmp_path, na
     for state in states_at_every_call(lambda: artifact.write(path, 2), path.parent):
         folder = next(folders)
         restore(state, folder)
-        seen.add(is_new_after_fault(folder / path.name))
+        seen.add(is_new_after_fault(artifact, folder / path.name, old, new))
     assert seen == {False, True}

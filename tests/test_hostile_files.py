@@ -115,7 +115,7 @@ def write_files(directory):
         path.parent.mkdir()
         for version in (1, 2):
             kind.write(path, version)
-        for file in path.parent.rglob("*"):
+        for file in sorted(path.parent.rglob("*")):
             if file.is_file() and file.name not in UNREAD:
                 loaders[file] = functools.partial(kind.load, path)
     return loaders
@@ -159,8 +159,18 @@ def load_damaged(loaders, chooser):
     """Damage a random file, load it and check the error, if any. Return whether there was one."""
     path, load = chooser.choice(list(loaders.items()))
     whole = path.read_bytes()
-    damaged = mutated(whole, chooser)
-    path.write_bytes(damaged)
+    path.write_bytes(mutated(whole, chooser))
+    try:
+        return is_refused(path, load)
+    finally:
+        path.write_bytes(whole)
+
+
+def is_refused(path, load):
+    """Load a file and check the error, the time and the memory. Return whether it is refused.
+
+    `tracemalloc` must be running.
+    """
     start = time.perf_counter()
     tracemalloc.reset_peak()
     try:
@@ -180,9 +190,8 @@ def load_damaged(loaders, chooser):
             raise AssertionError from error
         return True
     finally:
-        assert time.perf_counter() - start < MAX_SECONDS, damaged
-        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES, damaged
-        path.write_bytes(whole)
+        assert time.perf_counter() - start < MAX_SECONDS, path.read_bytes()
+        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES, path.read_bytes()
 
 
 def printed(error):

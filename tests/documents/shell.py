@@ -206,8 +206,9 @@ def check_pip(words):
 def check_files(words):
     for before, word in itertools.pairwise(["", *words]):
         path = word.partition("::")[0]
-        if before == "-m" and word.startswith("benchmarks."):
-            path = word.replace(".", "/") + ".py"
+        if before == "-m" and word.startswith(("benchmarks.", "tests.")):
+            path = word.replace(".", "/")
+            path += "/__main__.py" if (ROOT / path).is_dir() else ".py"
         is_ours = path == "setup.py" or path.startswith(("tests", "benchmarks", "exercises"))
         if is_ours and not (ROOT / path).exists():
             raise ValueError(f"there is no file {path}")

@@ -1,4 +1,4 @@
-"""Test the contracts of the C++ code with the address and undefined-behavior sanitizers."""
+"""Test the contracts of the C++ code with the sanitizers for addresses, overflows and threads."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
     assert (done.returncode, done.stderr) == (0, "")
     if name == "counting":  # each process has its own seed
         assert len({subprocess.check_output([program, "--seed"]) for _ in range(3)}) == 3
+
+
+@pytest.mark.slow
+def test_contract_of_counting_has_no_races(tmp_path):
+    # The contract of the encoder changes ids while they are decoded, on purpose.
+    program = tmp_path / "counting"
+    options = ["-O1", "-g", "-rdynamic", "-fsanitize=thread", HERE / "counting_contract.cpp"]
+    build = [*compiler(), *options, "-o", program, "-ldl"]
+    if subprocess.run(build, capture_output=True).returncode:
+        pytest.skip("this compiler has no sanitizer for threads")
+    done = subprocess.run([program, tmp_path], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -25,36 +25,39 @@ FILES = [
 
 @pytest.mark.parametrize(("seeds", "num_texts"), FILES)
 def test_random_files_behave_the_same_here_and_in_tokenizers(seeds, num_texts):
-    refused = 0
-    for seed in seeds:
-        chooser = random.Random(seed)
-        content = random_file(chooser)
+    loaded = sum(check_random_file(seed, num_texts) for seed in seeds)
+    assert len(seeds) - loaded < len(seeds) / 5
+
+
+def check_random_file(seed, num_texts):
+    """Compare a random file with tokenizers on random texts. Return whether it was loaded."""
+    chooser = random.Random(seed)
+    content = random_file(chooser)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a pre-tokenizer may be slow
+            ours = Tokenizer.of(parse_tokenizer_json(content))
+    except InputError:  # see check_always_found and _check_is_normalized
+        return False
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
+    try:
+        again = tokenizers.Tokenizer.from_str(json.dumps(tokenizer_json(ours.definition)))
+    except InputError:
+        again = theirs
+    before = ""
+    for _ in range(num_texts):
+        text = known_characters(random_text(chooser))
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a pre-tokenizer may be slow
-                ours = Tokenizer.of(parse_tokenizer_json(content))
-        except InputError:  # see check_always_found and _check_is_normalized
-            refused += 1
-            continue
-        theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
-        try:
-            again = tokenizers.Tokenizer.from_str(json.dumps(tokenizer_json(ours.definition)))
-        except InputError:
-            again = theirs
-        before = ""
-        for _ in range(num_texts):
-            text = known_characters(random_text(chooser))
-            try:
-                theirs.encode(text)
-            except BaseException as error:
-                if type(error).__name__ != "PanicException":
-                    raise
-                continue  # an added token with lstrip or rstrip can make tokenizers fail
-            assert_same(ours, theirs, text, before, seed)
-            for pair in (None, before):
-                assert again.encode(text, pair).ids == theirs.encode(text, pair).ids, (seed, text)
-            before = text
-    assert refused < len(seeds) / 5
+            theirs.encode(text)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            continue  # an added token with lstrip or rstrip can make tokenizers fail
+        assert_same(ours, theirs, text, before, seed)
+        for pair in (None, before):
+            assert again.encode(text, pair).ids == theirs.encode(text, pair).ids, (seed, text)
+        before = text
+    return True
 
 
 def known_characters(text):

@@ -96,26 +96,31 @@ def test_random_expressions_match_as_regex_does_or_are_rejected():
             assert found == words, (expression, text)
 
 
+def check_random_pattern(rng):
+    """Compare a random pattern with `regex` at every SIMD level. Return whether it is compiled."""
+    options = [random_expression(rng) for _ in range(rng.randint(1, 4))]
+    expression = "|".join([*options, rng.choice([r"\s+(?!\S)|", ""]) + r"[\s\S]"])
+    try:
+        program = split_program.compile_program.__wrapped__(expression)
+    except UnsupportedPatternError:
+        return False
+    for _ in range(3):
+        alphabet = rng.sample("aabAkK\u212aſ \n1é中\u2028😀", rng.randint(2, 8))
+        text = "".join(rng.choices(alphabet, k=rng.randrange(60, 300)))
+        words = list(reference.pretokenize(text, expression))
+        for level in _scanner.simd_levels():
+            found = list(_scanner.PreTokens(text, program, level))
+            assert found == words, (expression, text, level)
+    return True
+
+
 @pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_random_patterns_split_long_texts_as_regex_does_at_every_simd_level(count):
     # Texts of several windows use the rules that are derived from the program.
     rng = random.Random(count)
     compiled = 0
     while compiled < count:
-        options = [random_expression(rng) for _ in range(rng.randint(1, 4))]
-        expression = "|".join([*options, rng.choice([r"\s+(?!\S)|", ""]) + r"[\s\S]"])
-        try:
-            program = split_program.compile_program.__wrapped__(expression)
-        except UnsupportedPatternError:
-            continue
-        compiled += 1
-        for _ in range(3):
-            alphabet = rng.sample("aabAkK\u212aſ \n1é中\u2028😀", rng.randint(2, 8))
-            text = "".join(rng.choices(alphabet, k=rng.randrange(60, 300)))
-            words = list(reference.pretokenize(text, expression))
-            for level in _scanner.simd_levels():
-                found = list(_scanner.PreTokens(text, program, level))
-                assert found == words, (expression, text, level)
+        compiled += check_random_pattern(rng)
 
 
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])

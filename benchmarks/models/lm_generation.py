@@ -10,7 +10,7 @@ All libraries start from the same weights in float32 and continue the same promp
 anything is timed, the peers in float32 must generate the same tokens as this library, and the
 compiled code with rounded weights the same as the readable model with these weights. The peer is
 LlamaForCausalLM, measured with a static cache and with its default cache, which grows, and
-llama.cpp with weights in Q8_0 for a single prompt, if llama-cpp-python is installed. The
+llama.cpp with weights in Q8_0 for a single prompt, if xllamacpp is installed. The
 implementations take turns, so that other load on the machine affects all of them. Times include
 processing the prompt and, with "bfloat16" and "int8", rounding the weights.
 
@@ -77,34 +77,35 @@ def generators(shape, device, precisions, batch_size):
 
 
 def llama_cpp(model):
-    """Return a dict with llama.cpp's generator for a model, or {} if it is not installed."""
+    """Return a dict with llama.cpp's generator for a model, or {} if xllamacpp is not installed."""
     try:
-        import llama_cpp
+        import xllamacpp
     except ImportError:
         return {}
     from cs336_basics import Tokenizer
     from cs336_basics.formats import export_model
 
-    bytes_only = {
-        number: bytes([number]) for number in range(256)
-    }  # the file must have a vocabulary
-    tokenizer = Tokenizer({**bytes_only, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"])
+    # The file must have a vocabulary, with at least one merge.
+    vocab = {number: bytes([number]) for number in range(256)}
+    vocab |= {256: b"<|endoftext|>", 257: b"th"}
+    tokenizer = Tokenizer(vocab, [(b"t", b"h")], ["<|endoftext|>"])
     folder = tempfile.TemporaryDirectory()
     path = Path(folder.name) / "model.gguf"
     export_model(model, tokenizer, "gguf", path, type="q8_0")
-    llama = llama_cpp.Llama(
-        str(path),
-        n_ctx=model.config.context_length,
-        n_threads=torch.get_num_threads(),
-        n_threads_batch=torch.get_num_threads(),
-        verbose=False,
-    )
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(path)
+    settings.n_ctx = model.config.context_length
+    settings.n_parallel = 1
+    settings.verbosity = -1
+    settings.cpuparams.n_threads = torch.get_num_threads()
+    settings.cpuparams_batch.n_threads = torch.get_num_threads()
+    server = xllamacpp.Server(settings)
 
     def generated(prompts, number, folder=folder):
         (prompt,) = prompts.tolist()
-        llama.reset()
-        ids = llama.generate(prompt, temp=0.0, repeat_penalty=1.0, reset=True)
-        return [[next(ids) for _ in range(number)]]
+        request = {"prompt": prompt, "n_predict": number, "temperature": 0.0}
+        request |= {"ignore_eos": True, "cache_prompt": False, "return_tokens": True}
+        return [server.handle_completions(request)["tokens"]]
 
     return {LLAMA_CPP: generated}
 

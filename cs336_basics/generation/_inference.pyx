@@ -6,7 +6,7 @@ Callers check the tokens; the binding handles types, memory and the GIL.
 
 import numpy as np
 
-from libc.stdint cimport int16_t, int64_t
+from libc.stdint cimport int16_t, int64_t, uint8_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
@@ -58,6 +58,8 @@ cdef extern from "inference/transformer.hpp" namespace "cs336" nogil:
     cdef cppclass RoundedMatrix:
         void set(const float* weights, const float* bias, size_t rows, size_t columns,
                  Precision precision) except +
+        size_t num_bytes()
+        void set_memory(uint8_t* rounded) except +
         void round(const Kernels& kernels, size_t first, size_t last)
         const Matrix& matrix()
 
@@ -129,6 +131,8 @@ def product(const float[:, ::1] weight not None, const float[:, ::1] x not None,
     cdef float[:, ::1] out = np.empty((tokens, rows), np.float32)
     assert <size_t>x.shape[1] == columns and rows * columns * tokens
     matrix.set(&weight[0, 0], NULL, rows, columns, <Precision><int>PRECISIONS[precision])
+    cdef uint8_t[::1] memory = np.empty(max(matrix.num_bytes(), 1), np.uint8)
+    matrix.set_memory(&memory[0])
     with nogil:
         matrix.round(kernels, 0, rows)
         for token in range(tokens):

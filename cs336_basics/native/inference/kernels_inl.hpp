@@ -13,6 +13,16 @@ constexpr size_t BLOCK_ROWS = SHORTS != 16 ? 4 : std::is_same<Weight, int8_t>::v
 constexpr size_t BLOCK_TOKENS = 4;
 constexpr size_t ROWS_OF_ONE_TOKEN = 4;
 
+// Request the next rows while these are multiplied. The CPU itself does not look beyond the end of a
+// page.
+CS336_KERNEL void prefetch(const void* address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address, 0, 3);
+#else
+    (void)address;
+#endif
+}
+
 // result[r][t] = the product of row r of `weights` and token t of `x`.
 template <size_t ROWS, size_t TOKENS, class Weight>
 CS336_KERNEL void multiply_floats(const Weight* weights, const float* x, size_t columns,
@@ -24,7 +34,10 @@ CS336_KERNEL void multiply_floats(const Weight* weights, const float* x, size_t 
     size_t i = 0;
     for (; i + WIDTH <= columns; i += WIDTH) {
         Floats w[ROWS];
-        for (size_t r = 0; r < ROWS; ++r) w[r] = load(weights + r * columns + i);
+        for (size_t r = 0; r < ROWS; ++r) {
+            w[r] = load(weights + r * columns + i);
+            if (TOKENS == 1) prefetch(weights + (r + ROWS) * columns + i);
+        }
         for (size_t t = 0; t < TOKENS; ++t) {
             const Floats values = load(x + t * columns + i);
             for (size_t r = 0; r < ROWS; ++r) sums[r][t] = multiply_add(w[r], values, sums[r][t]);
@@ -59,7 +72,10 @@ CS336_KERNEL void multiply_integers(const int8_t* weights, const int16_t* x, siz
         }
         for (; i < end; i += SHORTS) {
             Shorts w[ROWS];
-            for (size_t r = 0; r < ROWS; ++r) w[r] = load_shorts(weights + r * columns + i);
+            for (size_t r = 0; r < ROWS; ++r) {
+                w[r] = load_shorts(weights + r * columns + i);
+                if (TOKENS == 1) prefetch(weights + (r + ROWS) * columns + i);
+            }
             for (size_t t = 0; t < TOKENS; ++t) {
                 const Shorts values = load_shorts(x + t * columns + i);
                 for (size_t r = 0; r < ROWS; ++r) {

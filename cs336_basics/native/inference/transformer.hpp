@@ -15,26 +15,30 @@
 #include <new>
 #include <vector>
 
+#include "base/memory.hpp"
 #include "base/simd_level.hpp"
 #include "inference/kernels.hpp"
 #include "inference/workers.hpp"
 
 namespace cs336 {
 
-// Uninitialized memory at a multiple of 64 bytes, the size of a cache line.
+// Uninitialized memory at a multiple of `alignment` bytes, by default the size of a cache line.
 template <class Number>
 class Numbers {
   public:
     Numbers() = default;
-    explicit Numbers(size_t size)
-        : memory_(static_cast<Number*>(
-              ::operator new(std::max<size_t>(size, 1) * sizeof(Number), ALIGNMENT))) {}
+    explicit Numbers(size_t size, size_t alignment = 64)
+        : memory_(static_cast<Number*>(::operator new(std::max<size_t>(size, 1) * sizeof(Number),
+                                                      std::align_val_t(alignment))),
+                  Free{alignment}) {}
     Number* data() const { return memory_.get(); }
 
   private:
-    static constexpr std::align_val_t ALIGNMENT{64};
     struct Free {
-        void operator()(Number* memory) const { ::operator delete(memory, ALIGNMENT); }
+        size_t alignment = 64;
+        void operator()(Number* memory) const {
+            ::operator delete(memory, std::align_val_t(alignment));
+        }
     };
     std::unique_ptr<Number, Free> memory_;
 };
@@ -58,14 +62,21 @@ class RoundedMatrix {
              Precision precision) {
         weights_ = weights;
         matrix_ = {rows, columns, precision, weights, nullptr, bias};
-        if (precision == Precision::BFLOAT16) {
-            rounded_ = Numbers<uint8_t>(2 * rows * columns);
-        } else if (precision == Precision::INT8) {
-            rounded_ = Numbers<uint8_t>(rows * columns);
-            scales_ = Numbers<float>(rows);
-            matrix_.scales = scales_.data();
-        }
-        if (precision != Precision::FLOAT32) matrix_.weights = rounded_.data();
+    }
+
+    // Number of bytes of the rounded weights, and their memory, which must be set before `round`.
+    size_t num_bytes() const {
+        const size_t size = matrix_.rows * matrix_.columns;
+        return matrix_.precision == Precision::FLOAT32 ? 0
+               : matrix_.precision == Precision::INT8  ? size
+                                                       : 2 * size;
+    }
+    void set_memory(uint8_t* rounded) {
+        if (matrix_.precision == Precision::FLOAT32) return;
+        matrix_.weights = rounded_ = rounded;
+        if (matrix_.precision == Precision::BFLOAT16) return;
+        scales_ = Numbers<float>(matrix_.rows);
+        matrix_.scales = scales_.data();
     }
 
     // Round rows first .. last - 1.
@@ -74,10 +85,10 @@ class RoundedMatrix {
         for (size_t row = first; row < last; ++row) {
             const float* from = weights_ + row * columns;
             if (matrix_.precision == Precision::BFLOAT16) {
-                BFloat16* to = reinterpret_cast<BFloat16*>(rounded_.data()) + row * columns;
+                BFloat16* to = reinterpret_cast<BFloat16*>(rounded_) + row * columns;
                 kernels.round_to_bfloat16(from, columns, to);
             } else if (matrix_.precision == Precision::INT8) {
-                int8_t* to = reinterpret_cast<int8_t*>(rounded_.data()) + row * columns;
+                int8_t* to = reinterpret_cast<int8_t*>(rounded_) + row * columns;
                 scales_.data()[row] = kernels.round_to_int8(from, columns, to);
             }
         }
@@ -88,7 +99,7 @@ class RoundedMatrix {
   private:
     const float* weights_ = nullptr;
     Matrix matrix_;
-    Numbers<uint8_t> rounded_;
+    uint8_t* rounded_ = nullptr;
     Numbers<float> scales_;
 };
 
@@ -123,8 +134,22 @@ class Transformer {
         for (Layer& layer : layers) {
             for (RoundedMatrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.w1,
                                           &layer.w2, &layer.w3}) {
-                if (matrix->matrix().precision != Precision::FLOAT32) matrices.push_back(matrix);
+                if (matrix->matrix().rows != 0) matrices.push_back(matrix);
             }
+        }
+        // One block of memory on huge pages: with small pages, every 4 KiB of weights cost a page
+        // fault, and later a TLB miss for each token.
+        constexpr size_t LINE = 64;
+        size_t num_bytes = 0;
+        for (const RoundedMatrix* matrix : matrices) {
+            num_bytes += (matrix->num_bytes() + LINE - 1) / LINE * LINE;
+        }
+        rounded_ = Numbers<uint8_t>(num_bytes, num_bytes < HUGE_PAGE ? LINE : HUGE_PAGE);
+        ask_for_huge_pages(rounded_.data(), num_bytes);
+        uint8_t* memory = rounded_.data();
+        for (RoundedMatrix* matrix : matrices) {
+            matrix->set_memory(memory);
+            memory += (matrix->num_bytes() + LINE - 1) / LINE * LINE;
         }
         for (RoundedMatrix* matrix : matrices) {
             in_parts(matrix->matrix().rows, false, 16, [&](size_t first, size_t last, size_t) {
@@ -395,6 +420,7 @@ class Transformer {
     size_t reserved_ = 0;  // tokens
     Numbers<float> stream_, normed_, added_, projected_, attended_, gates_, inner_, scales_;
     Numbers<int16_t> integers_;
+    Numbers<uint8_t> rounded_;  // the weights of all matrices
 };
 
 }  // namespace cs336

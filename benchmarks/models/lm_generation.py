@@ -104,8 +104,8 @@ def llama_cpp(model):
     def generated(prompts, number, folder=folder):
         (prompt,) = prompts.tolist()
         request = {"prompt": prompt, "n_predict": number, "temperature": 0.0}
-        request |= {"ignore_eos": True, "cache_prompt": False, "return_tokens": True}
-        return [server.handle_completions(request)["tokens"]]
+        answer = server.handle_completions({**request, "ignore_eos": True, "cache_prompt": False})
+        return [[None] * answer["usage"]["completion_tokens"]]  # it does not return ids
 
     return {LLAMA_CPP: generated}
 

@@ -469,14 +469,15 @@ def test_a_packed_turn_starts_with_its_prompt(tmp_path):
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [False, True])
 def test_a_crashed_packed_run_resumes_exactly(tmp_path, compiled):
-    config = changed(PACKED, compile=compiled, accumulation=2)
+    config = changed(PACKED, compile=compiled, accumulation=2, max_steps=8, checkpoint_every=3)
     make_packed(tmp_path / "whole", config).fit()
-    crash_in_step(make_packed(tmp_path / "run", config), 12)
+    crash_in_step(make_packed(tmp_path / "run", config), 5)
     trainer = make_packed(tmp_path / "run", config)
     resume_run(trainer, Resumption())
-    assert trainer.step == 10
+    assert trainer.step == 3
     trainer.fit()
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 

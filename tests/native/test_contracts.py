@@ -26,7 +26,9 @@ def sanitized(request, tmp_path_factory):
     return command
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("encoder", "inference")]
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("encoder", "inference", "vocabulary")
+]
 
 
 @pytest.mark.parametrize("name", ["counting", *SLOW])

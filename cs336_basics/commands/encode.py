@@ -36,6 +36,14 @@ class Options(EncodingOptions):
         None,
         metavar="TOKEN",
     )
+    dropout: float = option(
+        "probability of leaving out each merge (BPE-dropout), so that each --seed gives other ids "
+        "for the same text",
+        0.0,
+        metavar="P",
+        rare=True,
+    )
+    seed: int = option("seed of --dropout", 0, rare=True)
     document_starts: bool = option(
         "also store the index of each document's first token", False, rare=True
     )
@@ -51,10 +59,11 @@ class Options(EncodingOptions):
 
 def encode(options: Options) -> None:
     """Encode the input and print statistics, or the ids themselves."""
-    from cs336_basics.tokenizer import Tokenizer, encode_file
+    from cs336_basics.tokenizer import Dropout, Tokenizer, encode_file
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     printed = options.output == STDOUT
+    dropout = Dropout(options.dropout, options.seed)
     if options.ray is not None:
         _encode_with_ray(options, tokenizer)
         return
@@ -66,6 +75,7 @@ def encode(options: Options) -> None:
         num_workers=options.num_workers,
         progress=True,
         end_of_document=options.end_of_document,
+        dropout=dropout,
     )
     if printed:
         import tempfile
@@ -91,6 +101,8 @@ def _encode_with_ray(options: Options, tokenizer: Tokenizer) -> None:
 
     if options.output == STDOUT:
         raise InputError("with --ray, --output must be a directory or a URL, not -")
+    if options.dropout:
+        raise InputError("--ray does not encode with --dropout", remedy="remove one of them")
     if options.overwrite:
         raise InputError("--ray does not replace a directory", remedy="remove --overwrite")
     metadata = encode_files_ray(

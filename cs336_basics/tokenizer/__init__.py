@@ -8,6 +8,7 @@ from cs336_basics._support.lazy import lazy_names
 
 __all__ = [
     "AddedToken",
+    "Dropout",
     "IncrementalEncoder",
     "MergeStep",
     "MergedWord",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from cs336_basics._support.visible import visible, visible_parts
     from cs336_basics.tokenizer.added_tokens import AddedToken
     from cs336_basics.tokenizer.definition import TokenizerDefinition
+    from cs336_basics.tokenizer.dropout import Dropout
     from cs336_basics.tokenizer.editing.extend import extend, token_origins, token_parts
     from cs336_basics.tokenizer.editing.prune import Pruned, prune
     from cs336_basics.tokenizer.editing.token_counts import (
@@ -67,6 +69,7 @@ else:
             "cs336_basics._support.visible": "visible visible_parts",
             "cs336_basics.tokenizer.added_tokens": "AddedToken",
             "cs336_basics.tokenizer.definition": "TokenizerDefinition",
+            "cs336_basics.tokenizer.dropout": "Dropout",
             "cs336_basics.tokenizer.editing.extend": "extend token_origins token_parts",
             "cs336_basics.tokenizer.editing.prune": "Pruned prune",
             "cs336_basics.tokenizer.editing.token_counts": (

@@ -10,9 +10,11 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
+from cs336_basics.tokenizer.dropout import Dropout, checked_dropout
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.encoder import Encoder
+from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
+from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.special_tokens import special_sets
 
 _Encoded = TypeVar("_Encoded")
@@ -72,6 +74,22 @@ def encode_texts(
             except AbsentByteError:
                 raise explained(encoder, text, special).at(f"text {index:,}") from None
         raise
+
+
+def with_dropout(
+    encoder: Encoder, dropout: Dropout | None
+) -> Callable[[list[str], frozenset[str], int], EncodedBatch] | None:
+    """Return the method for `encode_texts` that encodes with dropout, or None without dropout."""
+    found = checked_dropout(dropout)
+    if found is None:
+        return None
+
+    def encode(texts: list[str], special: frozenset[str], num_workers: int) -> EncodedBatch:
+        places = [(found.first_document + index, 0) for index in range(len(texts))]
+        ids, lengths = encoder.encode_dropped(texts, special, found, places, num_workers)
+        return EncodedBatch(ids, offsets_of(lengths))
+
+    return encode
 
 
 def _joined(text: str, index: int) -> str:

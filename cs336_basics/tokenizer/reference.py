@@ -20,6 +20,7 @@ from cs336_basics.splitting import reference as reference_splitter
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.dropout import Dropout, merge_with_dropout
 from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.words import Pair
@@ -69,6 +70,42 @@ def encode_text(
                 ids.append(token_ids[pretoken])
             else:
                 ids.extend(token_ids[token] for token in merge_pretoken(pretoken, ranks))
+    return ids
+
+
+def encode_text_with_dropout(
+    text: str,
+    vocab: Mapping[int, bytes],
+    merges: Iterable[Pair],
+    dropout: Dropout,
+    document: int = 0,
+    special_tokens: Iterable[str | AddedToken] = (),
+    pattern: str = "gpt2",
+) -> list[int]:
+    """Return the ids of a text without normalization, with dropout.
+
+    Args:
+        text, vocab, merges, special_tokens, pattern: See `encode_text`.
+        dropout: How to leave out merges.
+        document: Number of the text.
+
+    Raises:
+        KeyError: See `encode_text`.
+    """
+    token_ids = {token: id_ for id_, token in vocab.items()}
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    ids: list[int] = []
+    offset = 0
+    for piece, added in cut_out_added_tokens(text, check_added_tokens(special_tokens), None):
+        if added is not None:
+            ids.append(token_ids[added.content.encode()])
+            offset += len(piece.encode())
+            continue
+        for pretoken in map(str.encode, reference_splitter.pretokenize(piece, pattern)):
+            kept = dropout.kept((document, offset))
+            tokens = merge_with_dropout(split_bytes(pretoken), ranks, kept)
+            ids.extend(token_ids[token] for token in tokens)
+            offset += len(pretoken)
     return ids
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from cs336_basics.tokenizer import batches, decoding, description, offsets, text_input
     from cs336_basics.tokenizer import padding as batch_padding  # `padding` is an argument
+    from cs336_basics.tokenizer.dropout import Dropout
     from cs336_basics.tokenizer.editing import truncated
     from cs336_basics.tokenizer.encoders import encoding_errors, exact_bytes
     from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
@@ -677,6 +678,7 @@ class Tokenizer:
         num_workers: int | None = None,
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
+        dropout: Dropout | None = None,
     ) -> list[list[int]]:
         """Return the ids of each text.
 
@@ -684,14 +686,18 @@ class Tokenizer:
             texts: Texts, encoded independently of each other.
             num_workers: Number of threads. Defaults to all cores, or fewer if there is little text.
             allowed_special, disallowed_special: See `encode`.
+            dropout: Leaves out merges at random (BPE-dropout); see `Dropout`. The ids of a text
+                depend only on the text, the dropout and the index of the text. Tokens that no
+                merge produces do not occur, even with `ignore_merges`.
 
         Raises:
             TypeError, ValueError: See `encode`; the message starts with the index of the text.
         """
         encoder = self.encoder
-        return batches.encode_texts(
-            encoder, encoder.encode_batch, texts, num_workers, allowed_special, disallowed_special
-        )
+        given = texts, num_workers, allowed_special, disallowed_special
+        if dropout is not None and (dropped := batches.with_dropout(encoder, dropout)):
+            return [ids.tolist() for ids in batches.encode_texts(encoder, dropped, *given).arrays()]
+        return batches.encode_texts(encoder, encoder.encode_batch, *given)
 
     def encode_batch_array(
         self,
@@ -700,6 +706,7 @@ class Tokenizer:
         num_workers: int | None = None,
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
+        dropout: Dropout | None = None,
     ) -> EncodedBatch:
         """Return the ids of several texts in one array, which is faster and smaller than lists.
 
@@ -707,7 +714,7 @@ class Tokenizer:
         `arrays()` method to get one array of ids per text.
 
         Args:
-            texts, num_workers, allowed_special, disallowed_special: See `encode_batch`.
+            texts, num_workers, allowed_special, disallowed_special, dropout: See `encode_batch`.
 
         Returns:
             A pair: the ids, of shape (num_tokens,) and the same dtype as in `encode_array`, and the
@@ -717,7 +724,7 @@ class Tokenizer:
         encoder = self.encoder
         return batches.encode_texts(
             encoder,
-            encoder.encode_batch_array,
+            batches.with_dropout(encoder, dropout) or encoder.encode_batch_array,
             texts,
             num_workers,
             allowed_special,

@@ -58,6 +58,32 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
     return {};
 }
 
+// Dropout for several texts, and their places: the document that each text is in, and the number of
+// bytes of the document before it.
+struct BatchDropout {
+    uint64_t state;  // of the seed
+    std::vector<uint64_t> shares;  // see Dropout; MAX_GAP + 1 numbers
+    bool all;
+    std::vector<uint64_t> documents, offsets;
+
+    Dropout of_text(size_t text) const {
+        return {state_for(state, documents[text]), shares.data(), all};
+    }
+};
+
+// Encode a text of any kind with dropout; see `encode_text`.
+inline Failure encode_dropped(EncodingWorker& worker, const TextView& text,
+                              const SpecialIds& special, const Dropout& dropout, uint64_t offset,
+                              size_t id_size, size_t done, size_t& num_ids) {
+    TextSpan utf8;
+    const Failure failure = as_utf8(text, worker.text, utf8);
+    if (failure.kind) return failure;
+    worker.output.reserve((done + utf8.size + OUTPUT_SLACK) * id_size, done * id_size);
+    num_ids = worker.encode_dropped(utf8.data, utf8.size, special, dropout, offset,
+                                    worker.output.data() + done * id_size);
+    return {};
+}
+
 // Encodes texts in several threads, in groups of consecutive texts. Call `start` first. Then, to
 // get the ids group by group, call `wait_group`, `ids` and `free` for each group in order. To
 // collect all ids in one array instead, call `wait_group` until you can estimate the size of the
@@ -66,13 +92,15 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
 class BatchEncoder {
   public:
     // All arguments must outlive this object, which stops the threads when it is destroyed. Each
-    // worker has its own thread.
+    // worker has its own thread. `dropout` may be null.
     BatchEncoder(const std::vector<EncodingWorker*>& workers, size_t id_size,
-                 const std::vector<TextView>& texts, const SpecialIds& special)
+                 const std::vector<TextView>& texts, const SpecialIds& special,
+                 const BatchDropout* dropout = nullptr)
         : workers_(workers),
           id_size_(id_size),
           texts_(texts),
           special_(special),
+          dropout_(dropout),
           num_ids_(texts.size()) {
         size_t length = 0;
         for (size_t i = 0; i < texts.size(); ++i) {
@@ -158,7 +186,9 @@ class BatchEncoder {
         size_t total = 0;
         for (size_t i = starts_[group]; i < starts_[group + 1]; ++i) {
             Failure failure =
-                encode_text(worker, texts_[i], special_, id_size_, total, num_ids_[i]);
+                dropout_ ? encode_dropped(worker, texts_[i], special_, dropout_->of_text(i),
+                                          dropout_->offsets[i], id_size_, total, num_ids_[i])
+                         : encode_text(worker, texts_[i], special_, id_size_, total, num_ids_[i]);
             if (failure.kind) {
                 failure.file = i;
                 return failure;
@@ -223,6 +253,7 @@ class BatchEncoder {
     const size_t id_size_;
     const std::vector<TextView>& texts_;
     const SpecialIds& special_;
+    const BatchDropout* const dropout_;
     std::vector<size_t> num_ids_;  // of every text
     std::vector<size_t> starts_;   // the first text of every group, and the number of texts
     std::unique_ptr<Group[]> groups_;

@@ -31,6 +31,7 @@
 #include "word_merging/self_made_tokens.hpp"
 #include "encoding/segment_cutter.hpp"
 #include "encoding/word_cache.hpp"
+#include "word_merging/dropout_merger.hpp"
 #include "word_merging/word_group_merger.hpp"
 #include "word_merging/word_merger.hpp"
 #include "scanning/scanner.hpp"
@@ -81,6 +82,12 @@ class EncodingWorker {
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
     // Like `encode`, but for a single pre-token.
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
+    // Like `encode`, with dropout. The text starts `offset` bytes after the start of its document.
+    virtual size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
+                                  const Dropout& dropout, uint64_t offset, void* out) = 0;
+    // Like `encode_word`, with dropout.
+    virtual size_t drop_word(const uint8_t* word, size_t length, const Dropout& dropout,
+                             uint64_t offset, void* out) = 0;
 };
 
 // A pre-token that becomes one token regardless of the merges (`ignore_merges`), and its id.
@@ -149,6 +156,7 @@ class TypedEncoder final : public Encoder {
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
               group_merger_(encoder.merges_, encoder.simd_level_),
+              dropout_merger_(encoder.merges_, encoder.simd_level_, cancelled),
               cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
@@ -160,18 +168,40 @@ class TypedEncoder final : public Encoder {
             if (!special.tokens.may_occur_in(text, size)) {
                 return encode_ordinary(text, size, out) - begin;
             }
-            Occurrences occurrences(special.tokens, text, size);
-            size_t start = 0;
-            while (start < size) {
-                const Occurrence found = occurrences.next(start);
-                out = encode_ordinary(text + start, found.offset - start, out);
-                start = found.offset + found.length;
-                if (!found.length) break;
-                const uint32_t id = special.ids[found.token];
-                *out++ = Id(id);
-                if (ends && id == separator) ends->push_back(out - begin);
-            }
+            cut_out(
+                text, size, special,
+                [&](const uint8_t* part, size_t length) {
+                    out = encode_ordinary(part, length, out);
+                },
+                [&](uint32_t id) {
+                    *out++ = Id(id);
+                    if (ends && id == separator) ends->push_back(out - begin);
+                });
             return out - begin;
+        }
+
+        size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
+                              const Dropout& dropout, uint64_t offset, void* output) override {
+            Id* const begin = static_cast<Id*>(output);
+            Id* out = begin;
+            readable_end_ = text + size;
+            num_gaps_ = 0;
+            cut_out(
+                text, size, special,
+                [&](const uint8_t* part, size_t length) {
+                    out = drop_ordinary(part, length, dropout, offset + (part - text), out);
+                },
+                [&](uint32_t id) { *out++ = Id(id); });
+            return out - begin;
+        }
+
+        size_t drop_word(const uint8_t* word, size_t length, const Dropout& dropout,
+                         uint64_t offset, void* output) override {
+            if (!length) return 0;
+            readable_end_ = word + length;
+            num_gaps_ = 0;
+            Id* const out = static_cast<Id*>(output);
+            return drop(word, length, dropout, offset, out) - out;
         }
 
         size_t encode_short(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -209,6 +239,93 @@ class TypedEncoder final : public Encoder {
             size_t length;
             Id* begin;
         };
+
+        // Call ordinary(part, length) and special(id) for the parts of a text, in order.
+        template <class Ordinary, class Special>
+        CS336_INLINE static void cut_out(const uint8_t* text, size_t size,
+                                         const SpecialIds& special_ids, Ordinary ordinary,
+                                         Special special) {
+            Occurrences occurrences(special_ids.tokens, text, size);
+            size_t start = 0;
+            while (start < size) {
+                const Occurrence found = occurrences.next(start);
+                ordinary(text + start, found.offset - start);
+                start = found.offset + found.length;
+                if (!found.length) break;
+                special(special_ids.ids[found.token]);
+            }
+        }
+
+        // Encode text without special tokens, with dropout.
+        Id* drop_ordinary(const uint8_t* text, size_t size, const Dropout& dropout, uint64_t offset,
+                          Id* out) {
+            const bool looks_up =
+                !dropout.all && dropout.shares[1] >> 63 == 1 && unmerged_.empty();
+            scanner_.scan(
+                text, size,
+                [&](const uint8_t* first, const uint32_t* ends, size_t count) {
+                    if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+                    const uint64_t start = offset + (first - text);
+                    out = looks_up ? drop_batch<true>(first, ends, count, dropout, start, out)
+                                   : drop_batch<false>(first, ends, count, dropout, start, out);
+                },
+                [&](const uint8_t* word, size_t length) {
+                    out = drop(word, length, dropout, offset + (word - text), out);
+                });
+            return out;
+        }
+
+        // Encode the words of a batch with dropout. If no merge of a word is left out, its ids are
+        // the usual ones, which are cached, and it has as many steps as merges. LOOKS_UP: whether
+        // this is likely.
+        template <bool LOOKS_UP>
+        CS336_NOINLINE Id* drop_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
+                                      const Dropout& dropout, uint64_t offset, Id* out) {
+            constexpr size_t GROUP = 128;
+            constexpr size_t MAX_LOOKED_UP = 32;  // longer words rarely keep all merges
+            static_assert(MAX_LOOKED_UP <= MAX_GAP);
+            WordKey keys[GROUP];
+            uint32_t start = 0;
+            for (size_t i = 0; i < num_words; start = ends[i++]) {
+                if (LOOKS_UP && i % GROUP == 0) {
+                    make_keys(first, start, ends + i, std::min(GROUP, num_words - i), keys);
+                }
+                const uint8_t* const word = first + start;
+                const size_t length = ends[i] - start;
+                if (!LOOKS_UP || length > MAX_LOOKED_UP) {
+                    out = drop(word, length, dropout, offset + start, out);
+                    continue;
+                }
+                if (length == 1) {
+                    *out++ = merges_.byte_id(*word);
+                    continue;
+                }
+                const WordKey& key = keys[i % GROUP];
+                const typename Cache::Entry& entry = cache_.view().at(key);
+                Id* end;
+                if (entry.is_near(key)) {
+                    std::memcpy(out, entry.lanes, 16);
+                    end = out + entry.count();
+                } else {
+                    end = fill_gaps(look_up<false>(key, word, length, out));
+                }
+                const KeptMerges kept(dropout, offset + start);
+                const size_t num_merges = length - size_t(end - out);
+                out = kept.keep_first(num_merges) ? end
+                                                  : dropout_merger_.merge(word, length, kept, out);
+            }
+            return out;
+        }
+
+        // Encode a word with dropout.
+        Id* drop(const uint8_t* word, size_t length, const Dropout& dropout, uint64_t offset,
+                 Id* out) {
+            if (length == 1 || dropout.all) {
+                for (size_t i = 0; i < length; ++i) *out++ = merges_.byte_id(word[i]);
+                return out;
+            }
+            return dropout_merger_.merge(word, length, KeptMerges(dropout, offset), out);
+        }
 
         // Encode text without special tokens.
         Id* encode_ordinary(const uint8_t* text, size_t size, Id* out) {
@@ -381,6 +498,7 @@ class TypedEncoder final : public Encoder {
         const Scanner scanner_;
         WordMerger<Id> merger_;
         WordGroupMerger<Id> group_merger_;
+        DropoutMerger<Id> dropout_merger_;
         Gap gaps_[WordGroupMerger<Id>::CAPACITY];
         size_t num_gaps_ = 0;
         Cache cache_;

@@ -49,6 +49,39 @@ struct ShortWord {
     }
 };
 
+// A merge changes the numbers at three positions: those of the merged symbol, its right half
+// and the symbol before it. If no symbol precedes it, `before` equals `right`. The new number
+// of `right` is UNRANKED.
+struct ShortWordChange {
+    int merged, right, before;         // positions
+    int32_t merged_pair, before_pair;  // the new numbers of `merged` and `before`
+};
+
+// Merge the pair with this number.
+template <class Id, uint32_t CAPACITY>
+CS336_INLINE ShortWordChange merge_pair(const MergeTable<Id>& merges,
+                                        ShortWord<Id, CAPACITY>& word, int32_t number) {
+    const int position = position_of(number);
+    const Id merged = merges.merged(rank_of(number));
+    word.symbols[position] = merged;
+    const uint64_t after = word.begins & (~uint64_t{1} << position);
+    const uint64_t behind = after & (after - 1);
+    const uint64_t before = word.begins & ((uint64_t{1} << position) - 1);
+    word.begins ^= after ^ behind;
+    ShortWordChange change = {position, lowest_bit(after), 0, UNRANKED, UNRANKED};
+    change.before = change.right;
+    if (behind) {
+        const Id next = word.symbols[lowest_bit(behind)];
+        change.merged_pair = number_of_pair(merges.rank(merged, next), position);
+    }
+    if (before) {
+        change.before = highest_bit(before);
+        const Id previous = word.symbols[change.before];
+        change.before_pair = number_of_pair(merges.rank(previous, merged), change.before);
+    }
+    return change;
+}
+
 // Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost. The
 // vocabulary may have at most MAX_NUMBERED_MERGES merges. Finding the lowest numbers takes time
 // quadratic in the length of the word, which is small.
@@ -87,38 +120,6 @@ class ShortWordMerger {
     template <uint32_t CAPACITY>
     using Word = ShortWord<Id, CAPACITY>;
 
-    // A merge changes the numbers at three positions: those of the merged symbol, its right half
-    // and the symbol before it. If no symbol precedes it, `before` equals `right`. The new number
-    // of `right` is UNRANKED.
-    struct Change {
-        int merged, right, before;         // positions
-        int32_t merged_pair, before_pair;  // the new numbers of `merged` and `before`
-    };
-
-    // Merge the pair with this number.
-    template <uint32_t CAPACITY>
-    CS336_INLINE Change merge_pair(Word<CAPACITY>& word, int32_t number) const {
-        const int position = position_of(number);
-        const Id merged = merges_.merged(rank_of(number));
-        word.symbols[position] = merged;
-        const uint64_t after = word.begins & (~uint64_t{1} << position);
-        const uint64_t behind = after & (after - 1);
-        const uint64_t before = word.begins & ((uint64_t{1} << position) - 1);
-        word.begins ^= after ^ behind;
-        Change change = {position, lowest_bit(after), 0, UNRANKED, UNRANKED};
-        change.before = change.right;
-        if (behind) {
-            const Id next = word.symbols[lowest_bit(behind)];
-            change.merged_pair = number_of_pair(merges_.rank(merged, next), position);
-        }
-        if (before) {
-            change.before = highest_bit(before);
-            const Id previous = word.symbols[change.before];
-            change.before_pair = number_of_pair(merges_.rank(previous, merged), change.before);
-        }
-        return change;
-    }
-
     // Inlined into callers, so that the compiler vectorizes it for their instruction sets.
     template <uint32_t CAPACITY>
     CS336_INLINE Id* merge_in_array(const uint8_t* bytes, uint32_t length, Id* out) const {
@@ -129,7 +130,7 @@ class ShortWordMerger {
             int32_t least = UNRANKED;
             for (uint32_t i = 0; i < CAPACITY; ++i) least = std::min(least, numbers[i]);
             if (least >= UNRANKED) return word.write(out);
-            const Change change = merge_pair(word, least);
+            const ShortWordChange change = merge_pair(merges_, word, least);
             numbers[change.right] = UNRANKED;
             numbers[change.merged] = change.merged_pair;
             numbers[change.before] = change.before_pair;
@@ -164,7 +165,7 @@ class ShortWordMerger {
             for (int r = 1; r < REGISTERS; ++r) lower = _mm512_min_epi32(lower, open[r]);
             const int32_t least = _mm512_reduce_min_epi32(lower);
             if (least >= UNRANKED) return word.write(out);
-            const Change change = merge_pair(word, least);
+            const ShortWordChange change = merge_pair(merges_, word, least);
             const uint64_t right = uint64_t{1} << change.right;
             const uint64_t merged = uint64_t{1} << change.merged;
             const uint64_t before = uint64_t{1} << change.before;

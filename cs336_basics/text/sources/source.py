@@ -31,6 +31,8 @@ class TextBlock(NamedTuple):
             for a block of a plain text file.
         number: Number in `place`, or the byte offset of the block in the uncompressed file.
         bytes_read: Approximate number of stored bytes of the piece read so far, for progress bars.
+        document, start: Number of the document, and the size in bytes of what precedes the text in
+            it, for jobs that number documents.
     """
 
     text: str | bytes
@@ -39,6 +41,8 @@ class TextBlock(NamedTuple):
     place: str | None = None
     number: int = 0
     bytes_read: int = 0
+    document: int = 0
+    start: int = 0
 
     @property
     def offset(self) -> int | None:

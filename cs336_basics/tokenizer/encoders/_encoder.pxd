@@ -23,6 +23,7 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
     enum:
         OUTPUT_SLACK "cs336::OUTPUT_SLACK"
         MAX_SHORT_TEXT "cs336::MAX_SHORT_TEXT"
+        MAX_GAP "cs336::MAX_GAP"
 
     cdef cppclass Replaced:
         uint64_t sequences, bytes, first
@@ -35,12 +36,22 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         SpecialTokens tokens
         vector[uint32_t] ids
 
+    cdef cppclass Dropout:
+        pass
+
+    cdef cppclass BatchDropout:
+        uint64_t state
+        cbool all
+        vector[uint64_t] shares, documents, offsets
+        Dropout of_text(size_t text)
+
     cdef cppclass EncodingWorker:
         Buffer output, text
         void trim()
         size_t encode(const uint8_t*, size_t, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*) except +
         size_t encode_word(const uint8_t*, size_t, void*) except +
+        size_t drop_word(const uint8_t*, size_t, const Dropout&, uint64_t, void*) except +
 
     cdef struct WholeWord:
         TextSpan word
@@ -69,7 +80,7 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
 
     cdef cppclass BatchEncoder:
         BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextView]&,
-                     const SpecialIds&) except +
+                     const SpecialIds&, const BatchDropout*) except +
         void start() except +
         cbool wait(int milliseconds)
         void join()

@@ -102,6 +102,29 @@ cdef class SpecialSet:
 
 
 @cython.final
+cdef class WordDropout:
+    """BPE-dropout of several texts or pre-tokens; see `tokenizer/dropout.py`.
+
+    Args:
+        state: State of the seed.
+        shares: `Dropout.shares`.
+        places: (document, offset in bytes) of each text or pre-token.
+    """
+
+    cdef BatchDropout dropout
+
+    def __init__(self, uint64_t state, list shares not None, list places not None):
+        if len(shares) != MAX_GAP + 1:
+            raise ValueError(f"there must be {MAX_GAP + 1} shares, not {len(shares)}")
+        self.dropout.state = state
+        self.dropout.shares = shares
+        self.dropout.all = shares[1] == 0
+        for document, offset in places:
+            self.dropout.documents.push_back(document)
+            self.dropout.offsets.push_back(offset)
+
+
+@cython.final
 cdef class Worker:
     """State of one encoding thread, mainly its word cache."""
 
@@ -294,6 +317,35 @@ cdef class Encoder:
             if worker is None:
                 self.release(used)
 
+    def drop_words(self, words, WordDropout dropout not None):
+        """Return the ids of the pre-tokens (an iterable of str) of a document, with dropout.
+
+        There is one place for each pre-token.
+
+        Raises:
+            UnicodeEncodeError: See `encode`.
+        """
+        cdef Worker used = self.acquire()
+        cdef EncodingWorker* cpp_worker = used.worker.get()
+        cdef TextSpan span = TextSpan(NULL, 0)
+        cdef size_t total = 0, i = 0
+        cdef Failure failure
+        try:
+            for word in words:
+                failure = as_utf8(view_text(word), cpp_worker.text, span)
+                check(failure, word)
+                cpp_worker.output.reserve(
+                    (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
+                if i >= dropout.dropout.documents.size():
+                    raise ValueError("there must be one place for each pre-token")
+                total += cpp_worker.drop_word(
+                    span.data, span.size, dropout.dropout.of_text(i), dropout.dropout.offsets[i],
+                    cpp_worker.output.data() + total * self.id_size)
+                i += 1
+            return self.to_list(cpp_worker.output.data(), total, True)
+        finally:
+            self.release(used)
+
     def encode_batch(self, list texts, SpecialSet special not None, int num_workers):
         """Return the ids of each text, as a list of lists.
 
@@ -313,7 +365,7 @@ cdef class Encoder:
         view_texts(texts, views)
         workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
         try:
-            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
+            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special, NULL))
             job.get().start()
             # This thread builds the lists for a group while other threads encode the next groups.
             for group in range(job.get().num_groups()):
@@ -363,7 +415,7 @@ cdef class Encoder:
             in_threads |= utf8_bound(span) >= MAX_UNINTERRUPTED
         if not in_threads:
             return self.encode_spans(text, spans, special)
-        return self.encode_in_threads(text, spans, special, num_workers)[0]
+        return self.encode_in_threads(text, spans, special, num_workers, NULL)[0]
 
     def encode_documents(self, list texts, SpecialSet special not None, int num_workers):
         """Return two arrays: the concatenated ids of the texts, and the number of ids of each text.
@@ -373,7 +425,21 @@ cdef class Encoder:
         """
         cdef vector[TextView] views
         view_texts(texts, views)
-        return self.encode_in_threads(texts, views, special, num_workers)
+        return self.encode_in_threads(texts, views, special, num_workers, NULL)
+
+    def encode_dropped(
+        self, list texts, SpecialSet special not None, int num_workers, WordDropout dropout not None
+    ):
+        """Like `encode_documents`, with dropout. There is one place for each text.
+
+        Raises:
+            UnicodeEncodeError: See `encode`.
+        """
+        cdef vector[TextView] views
+        view_texts(texts, views)
+        if dropout.dropout.documents.size() != views.size():
+            raise ValueError("there must be one place for each text")
+        return self.encode_in_threads(texts, views, special, num_workers, &dropout.dropout)
 
     cdef encode_copied(self, text, TextView view, SpecialSet special):
         """Return the ids of a text, which are copied from a worker to an array of their size."""
@@ -422,7 +488,8 @@ cdef class Encoder:
         return ids
 
     cdef encode_in_threads(
-        self, texts, vector[TextView]& views, SpecialSet special, int num_workers
+        self, texts, vector[TextView]& views, SpecialSet special, int num_workers,
+        const BatchDropout* dropout
     ):
         cdef unique_ptr[BatchEncoder] job
         cdef vector[EncodingWorker*] pointers
@@ -432,7 +499,7 @@ cdef class Encoder:
         cdef cbool done = False
         workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
         try:
-            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
+            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special, dropout))
             job.get().start()
             if views.size():
                 # Estimate the size of the array from the first texts.

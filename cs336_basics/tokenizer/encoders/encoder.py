@@ -14,8 +14,9 @@ can perform faster.
 from __future__ import annotations
 
 import copy
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
@@ -29,13 +30,16 @@ from cs336_basics.splitting.splitter import (
     split_special_tokens,
 )
 from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 
 if TYPE_CHECKING:
     from cs336_basics.text.cuts import Cuts
     from cs336_basics.tokenizer._usual_calls import UsualCalls
+    from cs336_basics.tokenizer.dropout import Dropout, Place
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
+    from cs336_basics.tokenizer.words import Pair
 
 
 class UnknownIdError(InputError):
@@ -174,7 +178,77 @@ class Encoder(ABC):
             Ids of shape (num_tokens,) and dtype `token_dtype`; lengths of shape (num_texts,).
         """
         decoded = (text if isinstance(text, str) else text.decode() for text in texts)
-        lists = [self.encode(text, special) for text in decoded]
+        return self._concatenated([self.encode(text, special) for text in decoded])
+
+    def encode_dropped(
+        self,
+        texts: list[Any],
+        special: frozenset[str],
+        dropout: Dropout,
+        places: list[Place],
+        num_workers: int = 1,
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Like `encode_documents`, with dropout.
+
+        Args:
+            texts, special, num_workers: See `encode_documents`.
+            dropout: How to leave out merges.
+            places: Place of each text.
+        """
+        decoded = (text if isinstance(text, str) else text.decode() for text in texts)
+        return self._concatenated(
+            [
+                self._encode_dropped(text, special, dropout, place)
+                for text, place in zip(decoded, places, strict=True)
+            ]
+        )
+
+    def _encode_dropped(
+        self, text: str, special: frozenset[str], dropout: Dropout, place: Place
+    ) -> list[int]:
+        data = text.encode()  # may raise UnicodeEncodeError
+        document, start = place
+        # The number of bytes before each character.
+        offsets: Sequence[int] = range(start, start + len(text))
+        if len(data) > len(text):
+            starts = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+            offsets = (np.flatnonzero(starts) + start).tolist()
+        ids: list[int] = []
+        words: list[str] = []
+        places: list[Place] = []
+        for word in self.located_words(text, special):
+            if word.token_id is None:
+                words.append(word.text)
+                places.append((document, offsets[word.start]))
+                continue
+            ids += self.drop_words(words, dropout, places)
+            ids.append(word.token_id)
+            words, places = [], []
+        return [*ids, *self.drop_words(words, dropout, places)]
+
+    def drop_words(self, words: list[str], dropout: Dropout, places: list[Place]) -> Iterable[int]:
+        """Return the ids of pre-tokens, concatenated, with dropout. Each has its place."""
+        # Few programs use dropout.
+        from cs336_basics.bpe.reference import split_bytes
+        from cs336_basics.tokenizer.dropout import merge_with_dropout
+
+        token_ids = self.definition.token_ids
+        ids: list[int] = []
+        for word, place in zip(words, places, strict=True):
+            data = word.encode()
+            for offset, byte in enumerate(data):
+                if bytes([byte]) not in token_ids:
+                    raise absent_in_word(data, offset)
+            tokens = merge_with_dropout(split_bytes(data), self._pair_ranks, dropout.kept(place))
+            ids += [token_ids[token] for token in tokens]
+        return ids
+
+    @functools.cached_property
+    def _pair_ranks(self) -> dict[Pair, int]:
+        return {pair: rank for rank, pair in enumerate(self.definition.merges)}
+
+    def _concatenated(self, lists: list[list[int]]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the ids of several texts as one array, and the number of ids of each."""
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.definition.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 

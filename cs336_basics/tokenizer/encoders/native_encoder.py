@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.lazy import np, npt
 from cs336_basics.tokenizer.definition import TokenizerDefinition
@@ -15,6 +15,9 @@ from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import max_array_size
 from cs336_basics.tokenizer.words import CompiledWords
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.dropout import Dropout, Place
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """Maximum size of a vocabulary. The compiled encoder stores ids in 32 bits, and the highest value
@@ -77,6 +80,10 @@ class NativeWordEncoder(Encoder):
         """See `Encoder`."""
         return self._compiled.encode_words(words, self._worker)
 
+    def drop_words(self, words: list[str], dropout: Dropout, places: list[Place]) -> Iterable[int]:
+        """See `Encoder`."""
+        return self._compiled.drop_words(words, compile_dropout(dropout, places))
+
     # The compiled decoder handles lists and arrays of valid ids. It returns None for other
     # iterables and for invalid ids.
 
@@ -132,6 +139,20 @@ class NativeEncoder(NativeWordEncoder):
         """See `Encoder`."""
         return self._compiled.encode_documents(texts, self._special_sets[special], num_workers)
 
+    def encode_dropped(
+        self,
+        texts: list[Any],
+        special: frozenset[str],
+        dropout: Dropout,
+        places: list[Place],
+        num_workers: int = 1,
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """See `Encoder`."""
+        compiled = compile_dropout(dropout, places)
+        return self._compiled.encode_dropped(
+            texts, self._special_sets[special], num_workers, compiled
+        )
+
     def encode_files(
         self,
         files: Sequence[str],
@@ -185,6 +206,11 @@ def compile_encoder(
         merged_only=set(definition.added_ids.values()) if definition.ignore_merges else None,
         **options,
     )
+
+
+def compile_dropout(dropout: Dropout, places: list[Place]) -> _encoder.WordDropout:
+    """Return the compiled dropout for texts or pre-tokens at some places."""
+    return _encoder.WordDropout(dropout.state, dropout.shares, places)
 
 
 def compile_decoder(definition: TokenizerDefinition) -> Decoder:

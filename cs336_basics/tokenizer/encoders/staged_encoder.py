@@ -18,6 +18,7 @@ from cs336_basics.tokenizer.stages import Part, Stages
 
 if TYPE_CHECKING:
     from cs336_basics.text.cuts import Cuts
+    from cs336_basics.tokenizer.dropout import Dropout, Place
 
 _MAX_CHOICES = 16
 """Maximum number of choices of added tokens to keep the stages for."""
@@ -114,6 +115,22 @@ class StagedEncoder(Encoder):
         parts = [stages.parts(_utf8(text)) for text in texts]
         return self._encode_parts(parts, stages, num_workers)
 
+    def encode_dropped(
+        self,
+        texts: list[Any],
+        special: frozenset[str],
+        dropout: Dropout,
+        places: list[Place],
+        num_workers: int = 1,
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """See `Encoder`."""
+        stages = self._stages_for(special)
+        if stages.in_one:
+            given = [stages.normalized_text(text) for text in texts]
+            if None not in given:
+                return self._inner.encode_dropped(given, special, dropout, places, num_workers)
+        return super().encode_dropped(texts, special, dropout, places, num_workers)
+
     def _encode_parts(
         self, texts: list[list[bytes | int]], stages: Stages, num_workers: int
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
@@ -168,6 +185,10 @@ class StagedEncoder(Encoder):
     def encode_words(self, words: Iterable[str]) -> Iterable[int]:
         """See `Encoder`."""
         return self._inner.encode_words(words)
+
+    def drop_words(self, words: list[str], dropout: Dropout, places: list[Place]) -> Iterable[int]:
+        """See `Encoder`."""
+        return self._inner.drop_words(words, dropout, places)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """See `Encoder`."""

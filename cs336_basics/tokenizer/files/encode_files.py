@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.reading_record import ReadingRecord
+from cs336_basics.tokenizer.dropout import Dropout
 from cs336_basics.tokenizer.files.encode_job import (
     DEFAULT_CHUNK_SIZE,
     EncodeJob,
@@ -44,6 +46,7 @@ def encode_file(
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     document_starts: bool = False,
     end_of_document: str | None = None,
+    dropout: Dropout | None = None,
 ) -> dict[str, Any]:
     """Encode a corpus to a token file, in constant memory.
 
@@ -67,13 +70,16 @@ def encode_file(
             tokenizer has this token). Documents without tokens are left out.
         end_of_document: Special token to append to every row and every text file that has tokens
             and does not end with this token.
+        dropout: Leaves out merges at random (BPE-dropout); see `Dropout`. Each row and each text
+            file is a document.
 
     Returns:
         Metadata of the file: tokenizer (its `source`), tokenizer_hash, vocab_size, dtype (uint16,
         or uint32 if the vocabulary has ids of 65,536 or more), num_tokens, num_bytes (of the
         uncompressed text), bytes_per_token, source (a path or a list of paths) and library_version;
         with `document_starts`, also num_documents and document_separator (a special token or None);
-        with `end_of_document`, also end_of_document (that token).
+        with `end_of_document`, also end_of_document (that token); with `dropout`, also dropout
+        (its settings).
 
     Raises:
         FileNotFoundError: If the source does not exist.
@@ -82,7 +88,8 @@ def encode_file(
         ValueError: If the source is invalid (see Corpus), is damaged, shrinks while it is read,
             does not have the field or column, or is not UTF-8 (`errors="strict"`; the message
             includes the offset); if the destination does not end in .npy or is a source; if
-            `end_of_document` is not a special token; or if a byte of the text is not in the
+            `end_of_document` is not a special token; if there is dropout with `errors="bytes"`; or
+            if a byte of the text is not in the
             vocabulary.
         OSError: If a source cannot be read, or the destination cannot be written.
         ImportError: If a library for the format is missing. The message includes the install
@@ -99,7 +106,7 @@ def encode_file(
     check_destination(destination, corpus.files, overwrite)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     num_workers = resolve_num_workers(num_workers)
-    job = EncodeJob(tokenizer, corpus.errors, chunk_size, document_starts, end_of_document)
+    job = EncodeJob(tokenizer, corpus.errors, chunk_size, document_starts, end_of_document, dropout)
     names = [printable_path(file) for file in corpus.files]
     reading = ReadingRecord()
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
@@ -156,6 +163,8 @@ def write_token_file(
             metadata["document_separator"] = job.separator
         if job.end_of_document is not None:
             metadata["end_of_document"] = job.end_of_document
+        if job.dropout is not None:
+            metadata["dropout"] = dataclasses.asdict(job.dropout)
         if with_hash:
             metadata["ids_sha256"] = writer.ids_sha256()
         return writer.finish(metadata)

@@ -22,6 +22,7 @@ from cs336_basics.execution.executors import executor
 from cs336_basics.text.reading_record import ReadingRecord, Replaced
 from cs336_basics.text.sources import Source, TextBlock
 from cs336_basics.text.utf8 import is_valid_utf8
+from cs336_basics.tokenizer.dropout import Dropout, checked_dropout
 from cs336_basics.tokenizer.encoders.absent_bytes import (
     AbsentByteError,
     absent_byte_error,
@@ -49,18 +50,20 @@ class EncodeJob:
     """Encodes batches of text for a token file; see `encode_file`.
 
     Args:
-        tokenizer, chunk_size, document_starts, end_of_document: See `encode_file`.
+        tokenizer, chunk_size, document_starts, end_of_document, dropout: See `encode_file`.
         errors: Name in ENCODING_ERRORS.
 
     Attributes:
         tokenizer, errors, chunk_size, document_starts, end_of_document: The arguments.
+        dropout: The argument, or None if its probability is 0.
         end_id: Id to append to documents, or None.
         separator: Special token that separates documents within a text, or None.
         separator_id: Its id if document starts are written, else None.
 
     Raises:
         TypeError: If `document_starts` is not a bool.
-        ValueError: If `end_of_document` is not a special token.
+        ValueError: If `end_of_document` is not a special token, or there is dropout for text that
+            is encoded exactly (`errors="bytes"`).
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class EncodeJob:
         chunk_size: int = DEFAULT_CHUNK_SIZE,
         document_starts: bool = False,
         end_of_document: str | None = None,
+        dropout: Dropout | None = None,
     ) -> None:
         def id_of(token: str | None) -> int | None:
             try:
@@ -87,12 +91,23 @@ class EncodeJob:
         if self.separator is None and END_OF_TEXT in tokenizer.special_tokens:
             self.separator = END_OF_TEXT
         self.separator_id = id_of(self.separator) if document_starts else None
+        self.dropout = checked_dropout(dropout)
+        if self.dropout is not None and errors == EXACT:
+            raise InputError(
+                "must be replace or strict with dropout, got 'bytes'", argument="errors"
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Other processes may not be able to import a subclass of Tokenizer.
         given = self.tokenizer
         plain = given.with_definition(given.definition)
-        settings = self.errors, self.chunk_size, self.document_starts, self.end_of_document
+        settings = (
+            self.errors,
+            self.chunk_size,
+            self.document_starts,
+            self.end_of_document,
+            self.dropout,
+        )
         return _unpickled, (plain, given.source, settings)
 
     def run(self, batch: Batch) -> EncodedBlock:
@@ -105,7 +120,12 @@ class EncodeJob:
         encoder, reading = self.tokenizer.encoder, ReadingRecord()
         texts = [self._checked_text(block, reading) for block in batch]
         try:
-            if self.errors == EXACT and not all(map(is_valid_utf8, texts)):
+            if self.dropout is not None:
+                places = [(block.document, block.start) for block in batch]
+                ids, lengths = encoder.encode_dropped(
+                    texts, encoder.all_added, self.dropout, places
+                )
+            elif self.errors == EXACT and not all(map(is_valid_utf8, texts)):
                 ids, lengths = _encode_exactly(encoder, texts)
             else:
                 ids, lengths = encoder.encode_documents(texts, encoder.all_added)
@@ -132,6 +152,23 @@ class EncodeJob:
             return block.text
         return reading.utf8_of_block(block, self.errors)
 
+    def placed(self, blocks: Iterable[tuple[TextBlock, int]]) -> Iterator[tuple[TextBlock, int]]:
+        """Yield blocks with their places in their documents, if there is dropout.
+
+        Args:
+            blocks: Pairs of a text, in order, and the number of bytes read so far.
+        """
+        if self.dropout is None:
+            yield from blocks
+            return
+        document, start = self.dropout.first_document - 1, 0
+        for block, bytes_read in blocks:
+            if block.starts_document:
+                document, start = document + 1, 0
+            yield block._replace(document=document, start=start), bytes_read
+            if isinstance(block.text, bytes):  # a row in memory is a single block
+                start += len(ReadingRecord().utf8_of_block(block, self.errors))
+
     def executor(self, num_workers: int | None) -> Executor:
         """Return an executor that fits the encoder: threads if it releases the GIL."""
         return executor(
@@ -140,7 +177,9 @@ class EncodeJob:
 
 
 def _unpickled(
-    tokenizer: Tokenizer, source: str | None, settings: tuple[str, int, bool, str | None]
+    tokenizer: Tokenizer,
+    source: str | None,
+    settings: tuple[str, int, bool, str | None, Dropout | None],
 ) -> EncodeJob:
     tokenizer.source = source
     return EncodeJob(tokenizer, *settings)
@@ -161,7 +200,8 @@ def encoded_blocks(
         advance: Callback invoked with the number of stored bytes read so far.
     """
     runner = job.executor(num_workers)
-    encoder = job.tokenizer.encoder.file_encoder
+    # Dropout needs the place of each block in its document, so the text is read here, in order.
+    encoder = job.tokenizer.encoder.file_encoder if job.dropout is None else None
     before = 0
     for is_local, group in itertools.groupby(
         sources, key=lambda source: encoder is not None and source.local_path is not None
@@ -171,7 +211,7 @@ def encoded_blocks(
         if is_local and encoder is not None:
             yield from _encode_files(encoder, job, files, sizes, num_workers, before, advance)
         else:
-            batches = batches_of(_numbered(files, sizes, job, before), job.chunk_size)
+            batches = batches_of(job.placed(_numbered(files, sizes, job, before)), job.chunk_size)
             yield from runner.map_ordered(job, batches, lambda batch: advance(batch[-1].bytes_read))
         before += sum(sizes)
         advance(before)

@@ -13,6 +13,7 @@ from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.rows import texts_of_rows
 from cs336_basics.text.sources import TextBlock
 from cs336_basics.text.utf8 import ENCODING_ERRORS, check_errors
+from cs336_basics.tokenizer.dropout import Dropout
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
 from cs336_basics.tokenizer.files.encode_job import EncodeJob, batches_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -29,6 +30,7 @@ def encode_rows(
     overwrite: bool = False,
     document_starts: bool = False,
     end_of_document: str | None = None,
+    dropout: Dropout | None = None,
 ) -> dict[str, Any]:
     """Encode rows to a token file.
 
@@ -44,7 +46,7 @@ def encode_rows(
         field: Field or column that contains the text.
         errors: How to handle invalid UTF-8 and lone surrogates: `"replace"` replaces them with
             U+FFFD, `"strict"` raises ValueError, and `"bytes"` encodes bytes losslessly.
-        num_workers, overwrite, document_starts, end_of_document: See `encode_file`.
+        num_workers, overwrite, document_starts, end_of_document, dropout: See `encode_file`.
 
     Returns:
         Metadata of the file; see `encode_file`. Its `source` is the type of `rows`.
@@ -62,9 +64,13 @@ def encode_rows(
     texts = texts_of_rows(rows, field)
     num_workers = resolve_num_workers(num_workers)
     job = EncodeJob(
-        tokenizer, errors, document_starts=document_starts, end_of_document=end_of_document
+        tokenizer,
+        errors,
+        document_starts=document_starts,
+        end_of_document=end_of_document,
+        dropout=dropout,
     )
-    batches = batches_of(((block, 0) for block in _blocks(texts)), job.chunk_size)
+    batches = batches_of(job.placed((block, 0) for block in _blocks(texts)), job.chunk_size)
     reading = ReadingRecord()
     metadata = write_token_file(
         job,

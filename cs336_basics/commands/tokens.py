@@ -17,6 +17,7 @@ class Options(EncodingOptions):
     """Count how often each token occurs in a text.
 
     The most frequent tokens and the unused tokens are printed. A model cannot learn unused tokens.
+    Some of them are only steps: merges produce them, but always merge them further.
     """
 
     output: str | None = option(
@@ -30,7 +31,7 @@ def count(options: Options) -> None:
     import numpy as np
 
     from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
-    from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
+    from cs336_basics.tokenizer import Tokenizer, count_steps, count_tokens, never_used, only_steps
 
     corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]
@@ -47,6 +48,9 @@ def count(options: Options) -> None:
     say(f"tokens           {counts.sum():,}, in {seconds:.2f} s")
     say(f"used             {np.count_nonzero(counts):,} of {len(tokenizer):,}")
     say(f"never used       {len(unused):,}, excluding single bytes and special tokens")
+    steps = count_steps(tokenizer, counts)
+    residue = only_steps(tokenizer, counts)
+    say(f"only steps       {len(residue):,}, on the way to longer tokens")
     if options.show:
         say("")
         say(f"the {options.show} most frequent:")
@@ -59,6 +63,11 @@ def count(options: Options) -> None:
         more = len(unused) - options.show
         say("")
         say(f"never used: {shown}{f' and {more:,} more' if more > 0 else ''}")
+    if residue and options.show:
+        residue.sort(key=lambda token_id: -steps[token_id])
+        shown = " ".join(f"{tokenizer.vocab[i]!r} ({steps[i]:,})" for i in residue[: options.show])
+        say("")
+        say(f"most frequent tokens that are only steps: {shown}")
     if options.output is not None:
         say(f"written to {options.output}")
 

@@ -51,6 +51,7 @@ class ComparedTokenizer:
         special: Ids of the special tokens.
         make: Function that returns a Coder with its own empty caches.
         is_ours: Whether this library encodes, so that an unexpected error is a bug.
+        tokenizer: The tokenizer, if it is this library's.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ComparedTokenizer:
     special: frozenset[int]
     make: Callable[[], Coder]
     is_ours: bool = False
+    tokenizer: Tokenizer | None = None
 
     @property
     def tokens(self) -> list[bytes]:
@@ -110,6 +112,7 @@ def _ours(path: Path) -> ComparedTokenizer:
         special=frozenset(tokenizer.definition.added_ids.values()),
         make=make,
         is_ours=True,
+        tokenizer=tokenizer,
     )
 
 

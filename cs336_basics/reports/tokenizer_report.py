@@ -9,8 +9,11 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics._support.visible import visible
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
 from cs336_basics.formats.comparison import Measured, longest_tokens, measure
 from cs336_basics.reports.charts import chart
@@ -28,12 +31,14 @@ from cs336_basics.reports.measures import (
 )
 from cs336_basics.reports.page import Chart, Section, Table, Tokens
 from cs336_basics.text import Corpus
+from cs336_basics.tokenizer import count_steps, only_steps
 
 _MOST_LISTED = 20
 _RANKS = [10**power for power in range(5)]
 _BOUNDS = (1, 2, 10, 100, 1000)  # of the number of occurrences
 _RANGES = ("once", "2–9 times", "10–99 times", "100–999 times", "1,000 times or more")
 _POINTS_PER_DECADE = 20
+_FINAL_SHARES = (0.0, 0.01, 0.1)
 
 
 def tokenizer_sections(
@@ -77,6 +82,7 @@ def tokenizer_sections(
         _scripts(scripts),
         _frequencies(counts),
         _tokens(tokenizers, counts),
+        *_steps(tokenizers, counts),
     ]
     return sections + ([_overlap(tokenizers), _examples(groups)] if len(tokenizers) > 1 else [])
 
@@ -218,6 +224,48 @@ def _tokens(tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counte
             Table(("tokenizer", "kind", "tokens"), listed),
         ],
     )
+
+
+def _steps(
+    tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counter[int]]
+) -> list[Section]:
+    """Return a section about tokens as steps, for the tokenizers whose merges are known."""
+    rows: list[tuple[str, ...]] = []
+    listed: list[tuple[str, str, str, str]] = []
+    for compared in tokenizers:
+        tokenizer = compared.tokenizer
+        if tokenizer is None:
+            continue
+        final = np.zeros(tokenizer.vocab_size, np.int64)
+        for token_id, number in counts[compared.name].items():
+            final[token_id] = number
+        steps = count_steps(tokenizer, final)
+        are_steps = np.flatnonzero(steps)
+        shares = final[are_steps] / (final[are_steps] + steps[are_steps])
+        numbers = (len(are_steps), *((shares <= share).sum() for share in _FINAL_SHARES))
+        rows.append((compared.name, *(f"{number:,}" for number in numbers)))
+        residue = sorted(only_steps(tokenizer, final), key=lambda i: -steps[i])
+        listed += [
+            (compared.name, visible(tokenizer.vocab[i]), f"{final[i]:,}", f"{steps[i]:,}")
+            for i in residue[:_MOST_LISTED]
+        ]
+    if not rows:
+        return []
+    header = ("tokenizer", "steps", *(f"final {share:.0%} or less" for share in _FINAL_SHARES))
+    return [
+        Section(
+            "Tokens as steps",
+            [
+                "A token is a step where a merge produces it and another one merges it further. "
+                "Residue tokens are mostly steps and rarely final (Sun et al. 2026). The columns "
+                "count the tokens that are steps in the sampled documents, and those of them with "
+                "at most this share of final occurrences.",
+                Table(header, rows),
+                f"The {_MOST_LISTED} most frequent steps that are never final:",
+                Table(("tokenizer", "token", "final", "step"), listed),
+            ],
+        )
+    ]
 
 
 def _overlap(tokenizers: Sequence[ComparedTokenizer]) -> Section:

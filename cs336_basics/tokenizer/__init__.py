@@ -20,6 +20,8 @@ __all__ = [
     "TextTokens",
     "Tokenizer",
     "TokenizerDefinition",
+    "WithoutResidue",
+    "count_steps",
     "count_token_file",
     "count_tokens",
     "encode_file",
@@ -29,6 +31,7 @@ __all__ = [
     "load_token_file",
     "merge_steps",
     "never_used",
+    "only_steps",
     "parts_of",
     "prune",
     "token_origins",
@@ -37,6 +40,7 @@ __all__ = [
     "translate_token_file",
     "visible",
     "visible_parts",
+    "without_residue",
 ]
 
 if TYPE_CHECKING:
@@ -46,6 +50,12 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer.dropout import Dropout
     from cs336_basics.tokenizer.editing.extend import extend, token_origins, token_parts
     from cs336_basics.tokenizer.editing.prune import Pruned, prune
+    from cs336_basics.tokenizer.editing.residue import (
+        WithoutResidue,
+        count_steps,
+        only_steps,
+        without_residue,
+    )
     from cs336_basics.tokenizer.editing.token_counts import (
         count_token_file,
         count_tokens,
@@ -72,6 +82,9 @@ else:
             "cs336_basics.tokenizer.dropout": "Dropout",
             "cs336_basics.tokenizer.editing.extend": "extend token_origins token_parts",
             "cs336_basics.tokenizer.editing.prune": "Pruned prune",
+            "cs336_basics.tokenizer.editing.residue": (
+                "WithoutResidue count_steps only_steps without_residue"
+            ),
             "cs336_basics.tokenizer.editing.token_counts": (
                 "count_token_file count_tokens never_used"
             ),

@@ -12,7 +12,7 @@ import heapq
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
@@ -31,6 +31,7 @@ from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.stages import Stages
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import check_gaps
+from cs336_basics.tokenizer.words import Pair
 
 IdPair = tuple[int, int]
 
@@ -90,13 +91,31 @@ def prune(
         )
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
+    words = counted_words(tokenizer, counts, num_workers)
+    tree = MergeTree(tokenizer.definition)
+    _remove_rarest(tree, WordUsage(tokenizer, tree, words), len(tokenizer) - vocab_size)
+    id_map = np.full(tokenizer.vocab_size, -1, np.int64)
+    kept = sorted(tree.tokens)
+    id_map[kept] = np.arange(len(kept))
+    old = tokenizer.definition
+    merges = [
+        pair
+        for pair, token_id in zip(old.merges, old.merged_ids, strict=True)
+        if id_map[token_id] >= 0
+    ]
+    return Pruned(renumbered(tokenizer, id_map, merges), id_map)
+
+
+def counted_words(
+    tokenizer: Tokenizer, counts: Mapping[bytes, int] | Corpus | PathsLike, num_workers: int
+) -> Mapping[bytes, int]:
+    """Return the word counts that `prune` was given, or those of the text."""
     if isinstance(counts, WordCounts):
         counts.check_made_with(tokenizer.splitter)
-    elif not isinstance(counts, Mapping):
-        counts = _count_words(tokenizer, Corpus.of(counts), num_workers)
-    tree = MergeTree(tokenizer.definition)
-    _remove_rarest(tree, WordUsage(tokenizer, tree, counts), len(tokenizer) - vocab_size)
-    return _renumbered(tokenizer, tree)
+        return counts
+    if isinstance(counts, Mapping):
+        return counts
+    return _count_words(tokenizer, Corpus.of(counts), num_workers)
 
 
 def _count_words(tokenizer: Tokenizer, corpus: Corpus, num_workers: int) -> WordCounts:
@@ -318,24 +337,27 @@ def _entry(tree: MergeTree, usage: WordUsage, token_id: int) -> tuple[int, int, 
     return usage.counts[token_id], -tree.age(token_id), token_id
 
 
-def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
-    """Return a tokenizer with the remaining tokens, and the mapping to their new ids."""
-    id_map = np.full(tokenizer.vocab_size, -1, np.int64)
-    kept = sorted(tree.tokens)
-    id_map[kept] = np.arange(len(kept))
-    tokens = [tokenizer.vocab[token_id] for token_id in kept]
+def renumbered(
+    tokenizer: Tokenizer, id_map: npt.NDArray[np.int64], merges: Sequence[Pair]
+) -> Tokenizer:
+    """Return a tokenizer with the remaining tokens and their new ids.
+
+    Args:
+        tokenizer: The old tokenizer.
+        id_map: New id of each old id, or -1.
+        merges: Remaining merges.
+    """
     old = tokenizer.definition
-    merges = [
-        pair
-        for pair, token_id in zip(old.merges, old.merged_ids, strict=True)
-        if id_map[token_id] >= 0
-    ]
     new_ids = dict(enumerate(id_map.tolist()))
     post_processor = old.post_processor and old.post_processor.renumbered(new_ids)
     definition = old.replaced(
-        vocab=dict(enumerate(tokens)),
-        merges=merges,
+        vocab={
+            new_ids[token_id]: token
+            for token_id, token in sorted(tokenizer.vocab.items())
+            if new_ids[token_id] >= 0
+        },
+        merges=list(merges),
         added_ids={content: new_ids[token_id] for content, token_id in old.added_ids.items()},
         post_processor=post_processor,
     )
-    return Pruned(tokenizer.with_definition(definition), id_map)
+    return tokenizer.with_definition(definition)

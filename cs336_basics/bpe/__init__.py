@@ -13,6 +13,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import nearest, short_repr
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.limits import Veto
+from cs336_basics.bpe.parity import Parity
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.trace import Trace
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryviewTrainer",
     "NaiveTrainer",
     "NativeTrainer",
+    "Parity",
     "get_trainer",
     "train_bpe",
 ]
@@ -98,6 +100,7 @@ def train_bpe(
     whole_characters: bool = False,
     forbid: str | None = None,
     veto: Veto | None = None,
+    require: Iterable[str] = (),
     tie_break: str = "lexicographic",
     trace: Trace | None = None,
     continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
@@ -118,7 +121,7 @@ def train_bpe(
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest
             one that is built.
         pattern, normalizer, splitting, execution, num_workers, progress, min_frequency,
-            max_token_length, max_words, whole_characters, forbid, veto, tie_break, trace,
+            max_token_length, max_words, whole_characters, forbid, veto, require, tie_break, trace,
             continue_from, superwords_from, superwords_pattern: See `BPE_Trainer`.
 
     Returns:
@@ -140,6 +143,7 @@ def train_bpe(
         whole_characters=whole_characters,
         forbid=forbid,
         veto=veto,
+        require=require,
         tie_break=tie_break,
         trace=trace,
         continue_from=continue_from,

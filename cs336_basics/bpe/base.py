@@ -9,7 +9,7 @@ with the largest `(bytes, bytes)` tuple.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -23,8 +23,10 @@ from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.drawing import Moment, draw_pairs
 from cs336_basics.bpe.limits import MAX_WORDS, Limits, Veto
+from cs336_basics.bpe.parity import Parity, ParityWords, specified_parity
 from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
+from cs336_basics.bpe.required import checked_words, with_required
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import Merge, Trace
@@ -69,6 +71,9 @@ class BPE_Trainer:
         veto: Function of the left token, the right token and the count of a pair. It is called
             once for each pair that becomes the most frequent one. If it returns True, the pair is
             not merged.
+        require: Words that must be tokens. Their merges have the last ranks, as `extend` adds them,
+            and count toward the size of the vocabulary, so fewer merges are learned. Include the
+            leading space of a word.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
         trace: Callback invoked with the MergeTrace of each merge, in order; see `trace_file`. The
@@ -94,6 +99,8 @@ class BPE_Trainer:
         tokenizer_pattern: Split pattern of the trained tokenizer: `superwords_pattern` if there are
             superwords, otherwise `pattern`.
         timings: Seconds spent in each phase of PHASES, available after training.
+        served: After parity-aware training, the index of the source that chose each merge, or None
+            for a merge from the sum of all sources.
     """
 
     name: ClassVar[str]
@@ -129,6 +136,7 @@ class BPE_Trainer:
         whole_characters: bool = False,
         forbid: str | None = None,
         veto: Veto | None = None,
+        require: Iterable[str] = (),
         tie_break: str = "lexicographic",
         trace: Trace | None = None,
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
@@ -158,6 +166,11 @@ class BPE_Trainer:
         self.progress = checked_progress(progress)
         self.min_frequency = min_frequency
         self.limits = Limits(max_token_length, max_words, whole_characters, forbid, veto)
+        if isinstance(require, (str, bytes)) or not isinstance(require, Iterable):
+            raise InputTypeError(
+                f"must be a list of words, got {short_repr(require)}", argument="require"
+            )
+        self.require = list(require)
         self.tie_break = tie_break
         self.trace = trace
         self.start = StartingVocabulary(continue_from)
@@ -184,6 +197,7 @@ class BPE_Trainer:
         elif continue_from is not None and pattern == pattern_of_superwords(pattern):
             self.limits = self._limits_of_superwords()
         self.timings = dict.fromkeys(PHASES, 0.0)
+        self.served: list[int | None] = []
 
     def train(
         self, input_path: Corpus | PathsLike, vocab_size: int, special_tokens: Iterable[str]
@@ -284,6 +298,117 @@ class BPE_Trainer:
         counts.check_num_bytes()
         return self.train_counted(lambda splitter: counts, vocab_size, special_tokens)
 
+    def train_parity(
+        self,
+        sources: Sequence[Corpus | PathsLike],
+        vocab_size: int,
+        special_tokens: Iterable[str],
+        *,
+        dev: Sequence[Corpus | PathsLike],
+        parity: Parity | None = None,
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on several sources so that all are compressed equally well; see `parity.py`.
+
+        Args:
+            sources: Text of each source, such as a language; see `train`.
+            vocab_size, special_tokens: See `train`.
+            dev: Held-out text of each source, in the same order. Training measures compression on
+                it.
+            parity: How to choose the source of the next merge. Defaults to `Parity()`.
+
+        Raises:
+            ValueError: If there are fewer than two sources, a source or a held-out text has no
+                words, or there is an option that parity-aware training does not have: superwords or
+                a trace. See also `train`.
+        """
+        count = self.count_words
+
+        def count_all(splitter: Splitter) -> ParityWords:
+            return ParityWords(
+                [count(source, splitter) for source in sources],
+                [count(held_out, splitter) for held_out in dev],
+            )
+
+        return self.train_parity_counted(count_all, vocab_size, special_tokens, parity=parity)
+
+    def train_parity_from_counts(
+        self,
+        sources: Sequence[Mapping[bytes, int]],
+        vocab_size: int,
+        special_tokens: Iterable[str] = (),
+        *,
+        dev: Sequence[Mapping[bytes, int]],
+        parity: Parity | None = None,
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on the word counts of several sources; see `train_parity`."""
+        from cs336_basics.counting import WordCounts
+
+        words = ParityWords(
+            [*map(WordCounts.from_mapping, sources)], [*map(WordCounts.from_mapping, dev)]
+        )
+        return self.train_parity_counted(
+            lambda splitter: words, vocab_size, special_tokens, parity=parity
+        )
+
+    def train_parity_counted(
+        self,
+        count: Callable[[Splitter], ParityWords],
+        vocab_size: int,
+        special_tokens: Iterable[str],
+        *,
+        parity: Parity | None = None,
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on the words that `count` returns for a splitter; see `train_parity`."""
+        parity = Parity() if parity is None else parity
+        for name, value in (("superwords_from", self.superwords_from), ("trace", self.trace)):
+            if value is not None:
+                raise InputError("cannot be given with parity-aware training", argument=name)
+        tokens, num_merges = self.check_request(vocab_size, special_tokens)
+        self.start.warn_of_unmade_tokens(tokens)
+        recorder = Recorder()
+        self.timings = recorder.timings
+        splitter = self.splitter(tokens)
+        words = count(splitter)
+        recorder.lap("reading and counting")
+        for counts in (*words.train, *words.dev):
+            counts.check_made_with(splitter)
+        words.check()
+        rules = self.rules(num_merges)
+        with recorder.progress_bar(self.progress, num_merges):
+            merges, self.served = self.learn_parity(words, rules, parity, recorder)
+        learned = rules.start.extended(tokens, self._with_required(rules, merges, tokens))
+        if len(merges) < num_merges:
+            num_words = sum(map(len, words.train))
+            self._warn_of_few_merges(
+                splitter, rules, len(merges), num_words, learned[0], vocab_size
+            )
+        recorder.finish()
+        return learned
+
+    def learn_parity(
+        self, words: ParityWords, rules: Rules, parity: Parity, recorder: Recorder
+    ) -> tuple[list[Pair], list[int | None]]:
+        """Return the merges of parity-aware training, and the source that chose each of them.
+
+        A compiled version overrides this method. By default, `specified_parity` learns the merges.
+        """
+        train, dev = (
+            [{rules.start.split(word): n for word, n in counts.items()} for counts in group]
+            for group in words
+        )
+        recorder.lap("setting up words")
+        sizes = words.sizes(parity.unit)
+        merges: list[Pair] = []
+        served: list[int | None] = []
+        if rules.num_merges:
+            learned = specified_parity(train, dev, sizes, rules, parity)
+            for pair, _, source in islice(learned, rules.num_merges):
+                merges.append(pair)
+                served.append(source)
+                recorder.advance(1)
+        recorder.lap("updating")
+        return merges, served
+
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
         """Call the function `count_words` with the trainer's options."""
         from cs336_basics.counting import count_words
@@ -307,6 +432,7 @@ class BPE_Trainer:
         """Return the checked special tokens and the number of merges to learn."""
         tokens = splitting.check_special_tokens(special_tokens)
         num_merges = self.start.num_merges(vocab_size, tokens)
+        self._required(tokens)
         if self.superwords_from is not None:
             if self.superwords_from >= vocab_size:
                 raise InputError(
@@ -338,7 +464,7 @@ class BPE_Trainer:
         splitter = self.splitter(tokens)
         if self.superwords_from is None:
             rules = self.rules(num_merges)
-            learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder)
+            learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder, True)
         else:
             size = self.superwords_from
             rules = self.rules(self.start.num_merges(size, tokens))
@@ -352,7 +478,7 @@ class BPE_Trainer:
             splitter = splitting.Splitter(
                 self.tokenizer_pattern, splitter.special_tokens, splitter.normalizer
             )
-            learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder)
+            learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder, True)
         recorder.finish()
         return learned
 
@@ -367,26 +493,60 @@ class BPE_Trainer:
         vocab_size: int,
         special_tokens: list[str],
         recorder: Recorder,
+        is_last: bool = False,
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Count the words, and return the vocabulary and merges after learning from them."""
+        """Count the words, and return the vocabulary and merges after learning from them.
+
+        If `is_last`, the merges of the required words are added.
+        """
         word_counts = count(splitter)
         recorder.lap("reading and counting")
         word_counts.check_made_with(splitter)
         with recorder.progress_bar(self.progress, rules.num_merges):
             merges = self.learn_merges(word_counts, rules, recorder)
-        learned = rules.start.extended(special_tokens, merges)
+        all_merges = self._with_required(rules, merges, special_tokens) if is_last else merges
+        learned = rules.start.extended(special_tokens, all_merges)
         if len(merges) < rules.num_merges:
-            shown = {"pattern": splitter.pattern, "min_frequency": self.min_frequency}
-            shown |= rules.limits.given()
-            options = ", ".join(f"{name}={short_repr(value)}" for name, value in shown.items())
-            warn(
-                f"no pair was left after {len(merges):,} of "
-                f"{counted(rules.num_merges, 'merge')} "
-                f"({counted(len(word_counts), 'distinct word')}, {options}), so the vocabulary has "
-                f"{max(learned[0]) + 1:,} tokens instead of {vocab_size:,}; use more text or other "
-                "options"
+            self._warn_of_few_merges(
+                splitter, rules, len(merges), len(word_counts), learned[0], vocab_size
             )
         return learned
+
+    def _required(self, special_tokens: Iterable[str]) -> list[bytes]:
+        """Return the bytes of the required words, after checking them."""
+        if not self.require:
+            return []
+        try:
+            return checked_words(
+                self.require, self.splitter(special_tokens), self.tokenizer_pattern
+            )
+        except InputError as error:
+            raise error.renamed(lambda name: "require") from None
+
+    def _with_required(
+        self, rules: Rules, learned: list[Pair], special_tokens: Iterable[str]
+    ) -> list[Pair]:
+        """Return the learned merges and those of the required words, at most as many as asked."""
+        words = self._required(special_tokens)
+        return with_required(words, rules.start.merges, learned, rules.num_merges)
+
+    def _warn_of_few_merges(
+        self,
+        splitter: Splitter,
+        rules: Rules,
+        num_merges: int,
+        num_words: int,
+        vocab: Mapping[int, bytes],
+        vocab_size: int,
+    ) -> None:
+        shown = {"pattern": splitter.pattern, "min_frequency": self.min_frequency}
+        shown |= rules.limits.given()
+        options = ", ".join(f"{name}={short_repr(value)}" for name, value in shown.items())
+        warn(
+            f"no pair was left after {num_merges:,} of {counted(rules.num_merges, 'merge')} "
+            f"({counted(num_words, 'distinct word')}, {options}), so the vocabulary has "
+            f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text or other options"
+        )
 
     def rules(self, num_merges: int) -> Rules:
         """Return the rules of a training run with the trainer's options."""

@@ -99,8 +99,21 @@ class Limits:
             or (self.whole_characters and mixes_characters(token))
             or (self.max_words is not None and num_words(token) > self.max_words)
             or (self._forbidden and self._is_forbidden(token))
-            or (self.veto and self.veto(left, right, count))
+            or (self.veto and self._is_vetoed(left, right, count))
         )
+
+    def _is_vetoed(self, left: bytes, right: bytes, count: int) -> object:
+        assert self.veto is not None
+        try:
+            return self.veto(left, right, count)
+        except StopIteration as error:
+            # In a generator, Python would replace it by a RuntimeError; elsewhere, it would look
+            # like the end of an iteration.
+            raise InputError(
+                f"raised StopIteration for the pair {short_repr((left, right))}",
+                argument="veto",
+                remedy="return True or False",
+            ) from error
 
     def _is_forbidden(self, token: bytes) -> bool:
         assert self._forbidden is not None

@@ -9,7 +9,10 @@ Cost per merge: O(occurrences of the pair), most of which are close together in 
 drawback: the code is hard to change; read v1 to v4 first.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint32_t
+from array import array
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.pair cimport pair
@@ -82,6 +85,16 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
         const CWordCells& cells()
         const CPairTable& pairs()
 
+cdef extern from "merging/parity_merge_loop.hpp" namespace "cs336" nogil:
+    cdef cppclass ParityOptions:
+        vector[int64_t] first_words, sizes, lengths
+        int64_t window, most_in_window, global_merges
+
+    cdef cppclass CParityMergeLoop "cs336::ParityMergeLoop"(CMergeLoop):
+        CParityMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
+                         const MergeOptions& options, const ParityOptions& parity) except +
+        vector[int32_t] served
+
 cdef extern from "Python.h":
     # Declared without `except`: the exception is raised after the merge loop has returned.
     int PyErr_CheckSignals()
@@ -122,7 +135,6 @@ class NativeTrainer(BPE_Trainer):
         cdef MergeOptions options
         cdef const uint8_t[::1] byte_ranks = rules.byte_ranks
         cdef unique_ptr[CMergeLoop] loop
-        cdef cbool more = True
         options.num_merges = num_merges
         options.min_frequency = rules.min_frequency
         if rules.limits:
@@ -135,11 +147,6 @@ class NativeTrainer(BPE_Trainer):
         options.traced = recorder.trace is not None
         options.start_merges = rules.start.merge_ids()
         options.start_tokens = rules.start.symbols[NUM_BYTES:]
-        cdef list tokens = list(rules.start.symbols), merges = []
-        cdef bytes left, right
-        cdef pair[uint32_t, uint32_t] ids
-        cdef size_t index, num_done
-        cdef CMergeTrace row
         try:
             with nogil:
                 loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0],
@@ -147,29 +154,60 @@ class NativeTrainer(BPE_Trainer):
         except OverflowError as error:  # too many bytes in the words
             raise InputError(str(error)) from None
         recorder.lap("setting up words")
-        cdef double step_seconds = self.step_seconds
-        while more:
+        return run_loop(loop.get(), self.step_seconds, list(rules.start.symbols), recorder)
+
+    def learn_parity(self, words, rules, parity, recorder):
+        """See `BPE_Trainer`."""
+        cdef MergeOptions options
+        cdef ParityOptions c_parity
+        cdef unique_ptr[CParityMergeLoop] loop
+        cdef const int64_t[::1] offsets, counts
+        cdef list symbols = list(rules.start.symbols), every = [*words.train, *words.dev]
+        cdef bytes data = b"".join(bytes(part.buffers[0]) for part in every)
+        all_offsets, all_counts = array("q", [0]), array("q")
+        first = 0
+        for part in every:
+            c_parity.first_words.push_back(len(all_counts))
+            all_offsets.extend(first + offset for offset in memoryview(part.buffers[1])[1:])
+            all_counts.extend(memoryview(part.buffers[2]))
+            first += len(part.buffers[0])
+        c_parity.first_words.push_back(len(all_counts))
+        c_parity.sizes = words.sizes(parity.unit)
+        c_parity.lengths = [part.num_bytes for part in words.dev]
+        c_parity.window = parity.window or 0
+        c_parity.most_in_window = parity.most_in_window(len(words.train))
+        c_parity.global_merges = parity.global_merges
+        # Like the characters of Hugging Face's tokens, the ranks of the bytes compare as integers.
+        cdef bytes table = rules.byte_ranks
+        back = None
+        merge_ids, start_tokens = rules.start.merge_ids(), symbols[NUM_BYTES:]
+        if table is not None:
+            back = bytes(map(table.index, range(NUM_BYTES)))
+            data = data.translate(table)
+            merge_ids = [table[i] if i < NUM_BYTES else i for i in merge_ids]
+            start_tokens = [token.translate(table) for token in start_tokens]
+            symbols = [symbols[back[i]] for i in range(NUM_BYTES)] + symbols[NUM_BYTES:]
+        asked = rules if back is None else _Translated(rules, back)
+        options.num_merges = min(rules.num_merges, max(len(data), 1))
+        options.min_frequency = rules.min_frequency
+        if rules.limits:
+            options.refuse = refuse
+            options.rules = <void*>asked
+        options.keep_going = keep_going
+        options.start_merges = merge_ids
+        options.start_tokens = start_tokens
+        offsets, counts = all_offsets, all_counts
+        cdef const uint8_t* c_data = <const uint8_t*>PyBytes_AS_STRING(data)
+        try:
             with nogil:
-                more = loop.get().run(step_seconds)
-            num_done = len(merges)
-            for index in range(num_done, loop.get().merges.size()):
-                ids = loop.get().merges[index]
-                left, right = tokens[ids.first], tokens[ids.second]
-                merges.append((left, right))
-                tokens.append(left + right)
-            recorder.lap("building the vocabulary", {
-                "counting pairs": loop.get().seconds_counting,
-                "finding the maximum": loop.get().seconds_finding,
-                "updating": loop.get().seconds_updating,
-            })
-            recorder.advance(len(merges) - num_done)
-            for index in range(num_done, loop.get().trace.size()):
-                row = loop.get().trace[index]
-                work = Work(row.occurrences, 0, row.positions, 0, row.pairs_updated,
-                            row.heap_entries)
-                recorder.traced(merges[index], row.count, row.seconds_counting,
-                                row.seconds_finding, row.seconds_updating, work)
-        return merges
+                loop.reset(new CParityMergeLoop(
+                    c_data, &offsets[0], &counts[0], options, c_parity))
+        except OverflowError as error:
+            raise InputError(str(error)) from None
+        recorder.lap("setting up words")
+        merges = run_loop(loop.get(), self.step_seconds, symbols, recorder)
+        served = [source if source >= 0 else None for source in loop.get().served]
+        return merges, served
 
     def draw(self, moment):
         from cs336_basics.counting import WordCounts
@@ -198,6 +236,60 @@ class NativeTrainer(BPE_Trainer):
                 postings = [stored.postings[j] for j in range(stored.num_postings)]
                 pairs.append((stored.left, stored.right, stored.count, postings))
         return _drawing(cells, pairs, loop.get().threshold(), moment.tokens())
+
+
+cdef list run_loop(CMergeLoop* loop, double step_seconds, list tokens, recorder):
+    """Run a merge loop to its end, and return the merges.
+
+    Args:
+        step_seconds: See NativeTrainer.
+        tokens: Tokens by id. New tokens are appended.
+    """
+    cdef list merges = []
+    cdef bytes left, right
+    cdef pair[uint32_t, uint32_t] ids
+    cdef size_t index, num_done
+    cdef CMergeTrace row
+    cdef cbool more = True
+    while more:
+        with nogil:
+            more = loop.run(step_seconds)
+        num_done = len(merges)
+        for index in range(num_done, loop.merges.size()):
+            ids = loop.merges[index]
+            left, right = tokens[ids.first], tokens[ids.second]
+            merges.append((left, right))
+            tokens.append(left + right)
+        recorder.lap("building the vocabulary", {
+            "counting pairs": loop.seconds_counting,
+            "finding the maximum": loop.seconds_finding,
+            "updating": loop.seconds_updating,
+        })
+        recorder.advance(len(merges) - num_done)
+        for index in range(num_done, loop.trace.size()):
+            row = loop.trace[index]
+            work = Work(row.occurrences, 0, row.positions, 0, row.pairs_updated,
+                        row.heap_entries)
+            recorder.traced(merges[index], row.count, row.seconds_counting,
+                            row.seconds_finding, row.seconds_updating, work)
+    return merges
+
+
+class _Translated:
+    """Rules for tokens whose bytes were translated.
+
+    Args:
+        rules: The rules.
+        back: Table that translates the bytes back.
+    """
+
+    def __init__(self, rules, back):
+        self._rules = rules
+        self._back = back
+
+    def refuse(self, pair, count):
+        left, right = pair
+        return self._rules.refuse((left.translate(self._back), right.translate(self._back)), count)
 
 
 def _drawing(cells, pairs, threshold, tokens):

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import check_is_free, named_directory
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import one_of, option
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
+from cs336_basics.bpe.parity import UNITS, Parity
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._inputs import say_directories
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
+from cs336_basics.commands._tables import table_lines
 from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.splitting.patterns.named_patterns import PATTERNS, resolve_pattern
@@ -30,6 +34,7 @@ from cs336_basics.text.normalization import NORMALIZERS
 
 if TYPE_CHECKING:
     from cs336_basics.data.mixture import Portion
+    from cs336_basics.data.parity_sources import ParitySources
     from cs336_basics.text import Corpus
     from cs336_basics.tokenizer.definition import TokenizerDefinition
 
@@ -66,6 +71,67 @@ class Options(TextOptions):
         (),
         metavar="PATH:WEIGHT",
         argument="mixture",
+    )
+    temperature: float | None = option(
+        "let the shares of --mix depend on the sizes of the corpora: weight * size^(1/T); a weight "
+        "may be left out; 1 keeps the sizes, and a larger T makes the shares more equal",
+        None,
+        metavar="T",
+        rare=True,
+    )
+    parity: tuple[str, ...] = option(
+        "instead of --input, texts such as ar.txt zh.txt that are to be compressed equally well "
+        "(parity-aware BPE)",
+        (),
+        metavar="PATH",
+        argument="sources",
+    )
+    parity_dev: tuple[str, ...] = option(
+        "held-out text of each of --parity, in the same order (default: the last 5% of each)",
+        (),
+        metavar="PATH",
+        argument="dev",
+        rare=True,
+    )
+    parity_unit: Annotated[str, one_of(UNITS)] = option(
+        "the compression of a text is its size in bytes or characters per token, or parallel if "
+        "the held-out texts are translations of each other",
+        UNITS[0],
+        metavar="UNIT",
+        argument="unit",
+        rare=True,
+    )
+    parity_window: int | None = option(
+        "number of the last choices among which no text may be chosen too often",
+        None,
+        argument="window",
+        rare=True,
+    )
+    parity_alpha: float = option(
+        "largest share of a text in --parity-window, divided by that of equal shares",
+        2.0,
+        argument="alpha",
+        rare=True,
+    )
+    parity_global_merges: int = option(
+        "number of merges to learn from all texts together first",
+        0,
+        argument="global_merges",
+        rare=True,
+    )
+    held_out: tuple[str, ...] = option(
+        "texts on which to compare the sizes of --vocab-size (default: the training text)",
+        (),
+        metavar="PATH",
+        rare=True,
+    )
+    d_model: int = option("size of an embedding, for the comparison of sizes", 512, rare=True)
+    least_gain: float = option(
+        "the comparison names the size after which another 1,000 tokens increase the bytes per "
+        "token by less than this share",
+        0.01,
+        metavar="SHARE",
+        rare=True,
     )
     special_token: tuple[str, ...] = option(
         "one or more texts that each become one token, such as '<|endoftext|>'",
@@ -142,6 +208,13 @@ class Options(TextOptions):
         metavar="REGEX",
         rare=True,
     )
+    require: str | None = option(
+        "file with a word on each line, such as ' protein', that must become a token; the words "
+        "count toward the size",
+        None,
+        metavar="FILE",
+        rare=True,
+    )
     tie_break: Annotated[str, one_of(TIE_BREAKS)] = option(
         f"which of several equally frequent pairs to merge first: {', '.join(TIE_BREAKS)}",
         TIE_BREAKS[0],
@@ -188,55 +261,116 @@ def _check_has_no_text_options(options: Options) -> None:
 def _mixture(options: Options) -> dict[Portion, Corpus | None]:
     """Return the corpora of --mix, with None for a file of word counts."""
     from cs336_basics.data.mixture import parse_mixture
-    from cs336_basics.text import Corpus
     from cs336_basics.text.sources import check_options_are_used
 
     try:
-        portions = parse_mixture(map(os.path.expanduser, options.mix))
+        default_weight = None if options.temperature is None else "1"
+        portions = parse_mixture(map(os.path.expanduser, options.mix), default_weight)
     except InputError as error:
         raise UsageError(error.problem, argument="mix", remedy=error.remedy) from None
-    given: dict[str, Any] = {"field": options.field, "column": options.column}
     found = {
-        portion: None
-        if portion.path.endswith(".npz")
-        else Corpus(
-            portion.path,
-            format=options.format,
-            errors=options.errors,
-            max_piece_bytes=options.max_piece_bytes,
-            allow_unused=True,
-            **given,
-        )
+        portion: None if portion.path.endswith(".npz") else _corpus(options, portion.path)
         for portion in portions
     }
     sources = [source for corpus in found.values() if corpus for source in corpus.sources]
     if sources:
-        check_options_are_used(sources, **given)
+        check_options_are_used(sources, field=options.field, column=options.column)
         say_directories(portion.path for portion, corpus in found.items() if corpus)
     return found
 
 
+def _corpus(options: Options, path: str) -> Corpus:
+    """Return one of several corpora, which need not use all options."""
+    from cs336_basics.text import Corpus
+
+    return Corpus(
+        path,
+        format=options.format,
+        errors=options.errors,
+        max_piece_bytes=options.max_piece_bytes,
+        allow_unused=True,
+        field=options.field,
+        column=options.column,
+    )
+
+
+def _parity_sources(options: Options, files: contextlib.ExitStack) -> ParitySources | None:
+    """Return the sources of --parity. The parts of divided files exist until `files` closes."""
+    from cs336_basics.data.parity_sources import ParitySources
+
+    if not options.parity:
+        for field in dataclasses.fields(options):
+            if field.name.startswith("parity_") and getattr(options, field.name) != field.default:
+                raise UsageError(("requires ", Argument("sources")), argument=field.name)
+        return None
+    for name in ("input", "mix", "counts", "save_counts", "ray", "partial_counts", "trace"):
+        if getattr(options, name):
+            raise UsageError(f"cannot be given with --{name.replace('_', '-')}", argument="parity")
+    paths, dev = (
+        [*map(os.path.expanduser, given)] for given in (options.parity, options.parity_dev)
+    )
+    return ParitySources.held_out(
+        paths,
+        [_corpus(options, path) for path in paths],
+        [_corpus(options, path) for path in dev],
+        Parity(
+            options.parity_unit,
+            options.parity_window,
+            options.parity_alpha,
+            options.parity_global_merges,
+        ),
+        Path(files.enter_context(tempfile.TemporaryDirectory())),
+    )
+
+
+def _required_words(path: str | None) -> list[str]:
+    """Return the words in a file, one on each line."""
+    if path is None:
+        return []
+    text = Path(path).read_bytes()
+    try:
+        lines = text.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"is not UTF-8: byte {text[error.start]:#04x} at offset {error.start:,}", place=path
+        ) from None
+    words = dict.fromkeys(line.removesuffix("\r") for line in lines)
+    return [word for word in words if word]
+
+
 def train_bpe(options: Options) -> None:
     """Train a tokenizer, save it, and print the timings."""
-    from cs336_basics.bpe.trace import trace_file
-    from cs336_basics.data.train_tokenizer import train_tokenizer
-    from cs336_basics.tokenizer.vocabulary import longest_tokens
-
-    if not options.input and not options.counts and not options.mix:
-        raise UsageError("nothing to train on", remedy="give --input, --mix, or --counts")
+    if not (options.input or options.counts or options.mix or options.parity):
+        raise UsageError("nothing to train on", remedy="give --input, --mix, --parity or --counts")
     if options.mix and (options.input or options.counts):
         raise UsageError(
             f"cannot be given with --{'input' if options.input else 'counts'}",
             argument="mix",
             remedy="give every text a weight",
         )
+    with contextlib.ExitStack() as files:
+        _train(options, files)
+
+
+def _train(options: Options, files: contextlib.ExitStack) -> None:
+    """Train a tokenizer. `files` closes what the training needs."""
+    from cs336_basics.bpe.trace import trace_file
+    from cs336_basics.data.mixture import corpus_names
+    from cs336_basics.data.train_tokenizer import train_tokenizer
+    from cs336_basics.formats.huggingface.tokenizer_json import TRAINING_FILE
+    from cs336_basics.tokenizer.vocabulary import longest_tokens
+
     corpus = options.corpus() if options.input else None
     mixture = _mixture(options)
+    parity = _parity_sources(options, files)
     corpora = [corpus, *mixture.values()]
-    if not any(corpora):
+    if not any(corpora) and parity is None:
         _check_has_no_text_options(options)
     inputs = [*options.counts, *(file for one in corpora if one for file in one.files)]
     inputs += [portion.path for portion, one in mixture.items() if one is None]
+    if parity is not None:
+        inputs += [file for one in (*parity.train, *parity.dev) for file in one.files]
+    inputs += filter(None, [options.require])
     if options.continue_:
         from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
 
@@ -247,13 +381,19 @@ def train_bpe(options: Options) -> None:
     start = _start(options)
     *smaller, largest = sorted(map(int, options.vocab_size.split(",")))
     output = folder = named_directory(options.output)
+    if smaller and options.require:
+        raise UsageError("needs a single --vocab-size", argument="require")
     if smaller:
         check_is_free(folder, options.overwrite)
         output = folder / str(largest)
-    with contextlib.ExitStack() as files:
+    held_out = {
+        name: _corpus(options, path)
+        for name, path in zip(corpus_names(options.held_out), options.held_out, strict=True)
+    }
+    with contextlib.ExitStack() as outputs:
         trace = None
         if options.trace:
-            trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
+            trace = outputs.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
             pattern=start.pattern,
             normalizer=start.normalizer,
@@ -266,6 +406,7 @@ def train_bpe(options: Options) -> None:
             max_words=options.max_words,
             whole_characters=options.whole_characters,
             forbid=options.forbid,
+            require=_required_words(options.require),
             tie_break=options.tie_break,
             trace=trace,
             continue_from=start.continue_from,
@@ -282,6 +423,8 @@ def train_bpe(options: Options) -> None:
             start.special_tokens,
             continued=start.continued,
             mixture=mixture,
+            temperature=options.temperature,
+            parity=parity,
             counts=options.counts,
             save_counts=options.save_counts,
             ray=options.ray,
@@ -289,8 +432,12 @@ def train_bpe(options: Options) -> None:
             overwrite=options.overwrite,
         )
     if mixture:
-        shares = (f"{portion.name} {portion.weight:.1%}" for portion in mixture)
+        record = json.loads((output / TRAINING_FILE).read_text(encoding="utf-8"))["mixture"]
+        shares = (f"{portion['name']} {portion['weight']:.1%}" for portion in record)
         say(f"mixture: {', '.join(shares)}")
+    if parity is not None:
+        served = (f"{n} {trainer.served.count(i):,}" for i, n in enumerate(parity.names))
+        say(f"merges chosen by each text: {', '.join(served)}")
     say(f"trainer: {trainer.name}")
     for line in phase_lines(trainer.timings):
         say(line)
@@ -305,8 +452,59 @@ def train_bpe(options: Options) -> None:
     for size in smaller:
         say(f"written to {folder / str(size)}: the first {min(size, len(vocab)):,} tokens")
     say(f"written to {output}: tokenizer.json, training.json")
+    measured = held_out or _training_text(options, corpus, mixture, parity)
+    if (smaller or held_out or parity is not None) and measured:
+        where = "held-out text" if held_out or parity is not None else "the training text"
+        _compare_sizes(options, output, [*smaller, largest], measured, where, folder)
     if options.trace:
         say(f"trace written to {options.trace}: {counted(len(merges), 'merge')}")
+
+
+def _training_text(
+    options: Options,
+    corpus: Corpus | None,
+    mixture: Mapping[Portion, Corpus | None],
+    parity: ParitySources | None,
+) -> dict[str, Corpus]:
+    """Return the texts to compare sizes on, if there is no other held-out text."""
+    if parity is not None:
+        return dict(zip(parity.names, parity.dev, strict=True))
+    if mixture:
+        return {portion.name: part for portion, part in mixture.items() if part is not None}
+    return {} if corpus is None else {"text": corpus}
+
+
+def _compare_sizes(
+    options: Options,
+    largest: Path,
+    sizes: Sequence[int],
+    texts: Mapping[str, Corpus],
+    where: str,
+    folder: Path,
+) -> None:
+    """Print a table that compares the sizes and, if there are several, save it with a chart."""
+    from cs336_basics._support.files import atomic_writer
+    from cs336_basics.reports.page import render_html
+    from cs336_basics.reports.vocabulary_sizes import compare_sizes
+    from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+    comparison = compare_sizes(
+        Tokenizer.from_directory(largest),
+        sizes,
+        texts,
+        d_model=options.d_model,
+        least_gain=options.least_gain,
+        num_workers=options.num_workers,
+    )
+    say(f"on {where}:")
+    for line in table_lines(comparison.header(), comparison.rows(), num_names=0):
+        say(line)
+    if len(sizes) > 1:
+        say(comparison.conclusion())
+        page = folder / "sizes.html"
+        with atomic_writer(page, "w") as file:
+            file.write(render_html("Sizes of the vocabulary", [comparison.section(where)]))
+        say(f"chart written to {page}")
 
 
 def _save_prefixes(folder: Path, largest: Path, sizes: Sequence[int]) -> None:
@@ -405,6 +603,7 @@ COMMAND = Command(
     "train-bpe --input my.txt --vocab-size 10000 --output tokenizers/my",
     "train-bpe --mix reviews.jsonl:0.6 code/:0.3 ko.txt:0.1 --field text --vocab-size 16000 \\\n"
     "      --output tokenizers/mixed",
+    "train-bpe --parity ar.txt zh.txt ru.txt --vocab-size 32000 --output tokenizers/fair",
     "train-bpe --input 'web/*.jsonl.gz' --field text --vocab-size 32000 \\\n"
     "      --special-token '<|endoftext|>' --output tokenizers/web",
 )

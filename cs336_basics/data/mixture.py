@@ -33,13 +33,14 @@ class Portion:
     """Short name, distinct in the mixture: letters, digits, `_` and `-`."""
 
 
-def parse_mixture(words: Iterable[str]) -> tuple[Portion, ...]:
+def parse_mixture(words: Iterable[str], default_weight: str | None = None) -> tuple[Portion, ...]:
     """Return the corpora of a mixture.
 
     The path ends at the last colon, so it may be a URL or start with a drive such as `C:`.
 
     Args:
         words: `PATH:WEIGHT` for each corpus.
+        default_weight: Weight of a corpus that is given without one, or None to require it.
 
     Raises:
         ValueError: If a word has no path or no weight, a weight is not a positive number, or a
@@ -48,6 +49,8 @@ def parse_mixture(words: Iterable[str]) -> tuple[Portion, ...]:
     found: list[tuple[str, float]] = []
     for word in words:
         path, colon, weight = word.rpartition(":")
+        if default_weight is not None and not (path and _is_number(weight)):
+            path, colon, weight = word, ":", default_weight
         if not colon or not path or not _is_number(weight):
             raise InputError(
                 f"must be PATH:WEIGHT, such as reviews.jsonl:0.6, got {short_repr(word)}"
@@ -66,7 +69,7 @@ def parse_mixture(words: Iterable[str]) -> tuple[Portion, ...]:
         raise InputError(
             "must have weights with a finite sum", remedy="write smaller ones, such as 0.6"
         ) from None
-    names = _distinct([_short_name(path) for path, _ in found])
+    names = corpus_names([path for path, _ in found])
     portions = tuple(
         Portion(path, weight / total, name)
         for (path, weight), name in zip(found, names, strict=True)
@@ -78,6 +81,35 @@ def parse_mixture(words: Iterable[str]) -> tuple[Portion, ...]:
                 f"{portion.weight:.3g} for {short_repr(portion.path)}"
             )
     return portions
+
+
+def tempered_weights(
+    weights: Sequence[float], sizes: Sequence[int], temperature: float
+) -> list[float]:
+    """Return weights that depend on the sizes of the corpora: weight * size^(1 / temperature).
+
+    With a temperature of 1, corpora keep their sizes; the higher it is, the more equal their shares
+    become. Conneau et al. 2020 (XLM-R, arXiv 1911.02116) use 1 / 0.3, and Xue et al. 2021 (mT5,
+    arXiv 2010.11934) the same.
+
+    Args:
+        weights: Weight of each corpus.
+        sizes: Number of bytes of each corpus.
+        temperature: At least 1.
+
+    Raises:
+        ValueError: If the temperature is below 1 or not finite.
+    """
+    if not 1 <= temperature < math.inf:
+        raise InputError(
+            f"must be finite and at least 1, got {temperature}", argument="temperature"
+        )
+    return [weight * size ** (1 / temperature) for weight, size in zip(weights, sizes, strict=True)]
+
+
+def corpus_names(paths: Sequence[str]) -> list[str]:
+    """Return a short, distinct name for each corpus; see `Portion`."""
+    return _distinct([_short_name(path) for path in paths])
 
 
 def _is_number(word: str) -> bool:

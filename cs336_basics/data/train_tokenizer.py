@@ -21,7 +21,8 @@ from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.counting import WordCounts, count_words
-from cs336_basics.data.mixture import Portion
+from cs336_basics.data.mixture import Portion, tempered_weights
+from cs336_basics.data.parity_sources import ParitySources
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
@@ -42,6 +43,8 @@ def train_tokenizer(
     *,
     continued: TokenizerDefinition | None = None,
     mixture: Mapping[Portion, Corpus | None] = _NO_MIXTURE,
+    temperature: float | None = None,
+    parity: ParitySources | None = None,
     counts: Sequence[str] = (),
     save_counts: str | None = None,
     ray: str | None = None,
@@ -66,6 +69,9 @@ def train_tokenizer(
         mixture: Instead of `corpus` and `counts`, corpora that have their weights as shares of the
             bytes; see `WordCounts.mixed`. None stands for the word counts at the path of the
             portion, written by `WordCounts.save`.
+        temperature: Temperature of the mixture, which makes shares depend on the sizes of the
+            corpora; see `tempered_weights`.
+        parity: Instead of `corpus`, `mixture` and `counts`, the sources of parity-aware training.
         counts: Files written by `WordCounts.save`, added to the counts of `corpus`.
         save_counts: File to write the sum of all counts to. An existing file is replaced.
         ray: Address of the Ray cluster to count with, as in `ray_cluster`. Defaults to counting
@@ -99,9 +105,13 @@ def train_tokenizer(
         )
     if mixture:
         _check_suits_mixture(trainer, corpus, counts)
+    if temperature is not None:
+        tempered_weights([], [], temperature)  # checks it
+        if not mixture:
+            raise InputError(("requires ", Argument("mixture")), argument="temperature")
     trainer.check_request(vocab_size, special_tokens)
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
-    mixed = [
+    mixed: list[dict[str, Any]] = [
         {
             "name": portion.name,
             "weight": portion.weight,
@@ -125,20 +135,36 @@ def train_tokenizer(
                 counted(part, [portion.path] if part is None else ())
                 for portion, part in mixture.items()
             ]
-            total = WordCounts.mixed(parts, [portion.weight for portion in mixture])
+            weights = [portion.weight for portion in mixture]
+            if temperature is not None:
+                weights = tempered_weights(weights, [p.num_bytes for p in parts], temperature)
+                for portion, weight in zip(mixed, weights, strict=True):
+                    portion["weight"] = weight / sum(weights)
+            total = WordCounts.mixed(parts, weights)
         else:
             total = counted(corpus, counts)
         if save_counts:
             total.save(save_counts)
         return total
 
-    vocab, merges = trainer.train_counted(count, vocab_size, special_tokens)
+    if parity is None:
+        vocab, merges = trainer.train_counted(count, vocab_size, special_tokens)
+        text: dict[str, Any] = {"mixture": mixed} if mixed else {"corpus": sources}
+        if temperature is not None:
+            text["temperature"] = temperature
+    else:
+        vocab, merges = trainer.train_parity(
+            parity.train, vocab_size, special_tokens, dev=parity.dev, parity=parity.parity
+        )
+        files = [describe_files(corpus.files) for corpus in parity.train]
+        text = {"parity": parity.record(trainer.served, files)}
     training = {
         "trainer": trainer.name,
         "tie_break": trainer.tie_break,
         "min_frequency": trainer.min_frequency,
         **trainer.limits.record(),
-        **({"mixture": mixed} if mixed else {"corpus": sources}),
+        **({"require": trainer.require} if trainer.require else {}),
+        **text,
     }
     if trainer.superwords_from is not None:
         training |= {"superwords_from": trainer.superwords_from, "words_pattern": trainer.pattern}

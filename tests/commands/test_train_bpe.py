@@ -381,7 +381,7 @@ def test_a_mixture_may_have_saved_counts(corpora, capsys):
         (["--mix", "cats.txt:1", "--counts", "a.npz"], "--mix cannot be given with --counts"),
         (["--mix", "rows.jsonl:1", "--min-frequency", "2"], "--min-frequency must be 1"),
         (["--mix", "cats.txt:1"], "--field"),
-        ([], "--input, --mix, or --counts"),
+        ([], "--input, --mix, --parity or --counts"),
     ],
 )
 def test_a_mixture_that_cannot_be_used_is_rejected(corpora, capsys, words, named):
@@ -425,3 +425,119 @@ def test_killed_sizes_leave_whole_tokenizers_and_the_next_run_works(
         trained(folder / "out", "--overwrite")
         assert tokenizers(folder / "out") == expected
     assert len(states) > 12
+
+
+# ------------------------------------------------------------------- sizes, parity, required words
+
+
+def test_sizes_are_compared_on_held_out_text(text_file, tmp_path, capsys):
+    held_out = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    held_out[0].write_text("the cat sat.\n" * 30)
+    held_out[1].write_text("é好 dog\n" * 30, encoding="utf-8")
+    sizes = ["--vocab-size", "262,270,284", "--d-model", "64", "--held-out", *map(str, held_out)]
+    output = tmp_path / "out"
+    assert main([*arguments(text_file, output), *sizes, "--least-gain", "0.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    header = next(i for i, line in enumerate(lines) if line.startswith("tokens"))
+    assert lines[header - 1] == "on held-out text:"
+    names = re.split("  +", lines[header])
+    assert names == ["tokens", "a", "b", "all", "Gini", "never used", "embedding weights"]
+    tokenizer = Tokenizer.from_directory(output / "284")
+    rows = [lines[header + 1 + i].split() for i in range(3)]
+    for row, size in zip(rows, (262, 270, 284), strict=True):
+        smaller = tokenizer.truncated(size)
+        rates = [
+            path.stat().st_size / len(smaller.encode(path.read_text(encoding="utf-8")))
+            for path in held_out
+        ]
+        assert row[:3] == [str(size), *(f"{rate:.3f}" for rate in rates)]
+        assert row[-1] == f"{size * 64:,}"
+    assert "up to 284 tokens, another 1,000 always gain 50.00% or more" in lines
+    page = (output / "sizes.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "embedding weights" in page
+
+    assert main([*arguments(text_file, tmp_path / "two"), "--vocab-size", "262,270"]) == 0
+    assert "on the training text:" in capsys.readouterr().out
+
+
+def test_several_texts_are_compressed_equally_well(tmp_path, capsys):
+    texts = {"en": "the cat sat on the mat. ", "ru": "кот сидел на коврике. "}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text * 400, encoding="utf-8")
+    paths = [str(tmp_path / f"{name}.txt") for name in texts]
+    words = ["--parity", *paths, "--vocab-size", "290"]
+    assert main([*words, "--output", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    record = json.loads((tmp_path / "out" / "training.json").read_text())["parity"]
+    served = {source["name"]: source["merges"] for source in record["sources"]}
+    assert f"merges chosen by each text: en {served['en']}, ru {served['ru']}" in printed
+    assert sum(served.values()) == 34
+    assert min(served.values()) > 0
+    assert (record["unit"], record["window"]) == ("bytes", None)
+    assert re.search(r"tokens +en +ru +all +Gini", printed)
+
+    # With the same texts held out, the merges are those of the library.
+    trainer = TRAINERS["naive"](num_workers=1)
+    expected = trainer.train_parity(paths, 270, [], dev=paths)[1]
+    more = ["--parity-dev", *paths, "--vocab-size", "270", "--output", str(tmp_path / "two")]
+    assert main([*words[:3], *more]) == 0
+    assert Tokenizer.from_directory(tmp_path / "two").merges == expected
+
+    capsys.readouterr()
+    for extra, message in (
+        (["--parity-dev", paths[0]], "--parity-dev must be one text for each of the 2 sources"),
+        (["--input", paths[0]], "--parity cannot be given with --input"),
+        (["--parity-alpha", "0"], "--parity-alpha must be finite and at least 1"),
+        (["--superwords-from", "280"], "--superwords-from cannot be given"),
+    ):
+        assert main([*words, *extra, "--output", str(tmp_path / "bad")]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "bad").exists()
+    plain = ["--input", paths[0], "--vocab-size", "270", "--output", str(tmp_path / "bad")]
+    assert main([*plain, "--parity-window", "5"]) == 2
+    assert "--parity-window requires --parity" in capsys.readouterr().err
+
+
+def test_a_temperature_makes_shares_more_equal(tmp_path, capsys):
+    for name, size in (("large", 8000), ("small", 1000)):
+        (tmp_path / f"{name}.txt").write_bytes(b"ab cd ef gh " * (size // 12))
+    paths = [str(tmp_path / f"{name}.txt") for name in ("large", "small")]
+    words = ["--vocab-size", "258", "--output", str(tmp_path / "out"), "--overwrite"]
+    assert main(["--mix", *paths, "--temperature", "1", *words]) == 0
+    assert "mixture: large 88.9%, small 11.1%" in capsys.readouterr().out
+    assert main(["--mix", *paths, "--temperature", "3", *words]) == 0
+    assert "mixture: large 66.7%, small 33.3%" in capsys.readouterr().out
+    record = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert record["temperature"] == 3
+    assert main(["--mix", *paths, "--temperature", "0.5", *words]) == 2
+    assert "--temperature must be finite and at least 1, got 0.5" in capsys.readouterr().err
+    assert main(["--mix", *paths, *words]) == 2
+    assert "must be PATH:WEIGHT" in capsys.readouterr().err
+    assert main(["--input", *paths, "--temperature", "2", *words]) == 2
+    assert "--temperature requires --mix" in capsys.readouterr().err
+
+
+def test_required_words_are_tokens_and_count_toward_the_size(text_file, tmp_path, capsys):
+    required = tmp_path / "required.txt"
+    required.write_text(" protein\n\n好\r\n", encoding="utf-8", newline="")
+    output = tmp_path / "out"
+    assert main([*arguments(text_file, output), "--require", str(required)]) == 0
+    tokenizer = Tokenizer.from_directory(output)
+    assert len(tokenizer) == 280
+    assert [len(tokenizer.encode(word)) for word in (" protein", "好")] == [1, 1]
+    record = json.loads((output / "training.json").read_text(encoding="utf-8"))
+    assert record["require"] == [" protein", "好"]
+    capsys.readouterr()
+    for content, message in (
+        (b"two words\n", "--require must be single pre-tokens, but 'two words' is split"),
+        (b"\xff\n", "is not UTF-8: byte 0xff at offset 0"),
+        (b" thousandsofletters\n", "--require needs at least"),
+    ):
+        required.write_bytes(content)
+        more = ["--require", str(required), "--vocab-size", "262"]
+        assert main([*arguments(text_file, tmp_path / "bad"), *more]) == 2
+        assert message in capsys.readouterr().err
+    more = ["--require", str(required), "--vocab-size", "262,270"]
+    assert main([*arguments(text_file, tmp_path / "bad"), *more]) == 2
+    assert "--require needs a single --vocab-size" in capsys.readouterr().err

@@ -22,11 +22,14 @@ namespace cs336 {
 // The heap contains only the pairs in the highest bucket, which are few enough to fit in the L2
 // cache. When the heap is empty, it is filled from the next bucket. A single heap of all pairs
 // would take four to eight times as long.
-class PairHeap {
+//
+// `Counts` returns the count of a pair in the table; see TotalCounts.
+template <class Counts>
+class PairHeapOf {
   public:
-    // Both arguments must outlive this object.
-    PairHeap(const PairTable& pairs, const TokenBytes& tokens)
-        : pairs_(pairs), tokens_(tokens), merged_after_{pairs, tokens} {}
+    // All arguments must outlive this object.
+    PairHeapOf(const PairTable& pairs, const TokenBytes& tokens, Counts counts)
+        : pairs_(pairs), tokens_(tokens), count_of_(counts), merged_after_{pairs, tokens} {}
 
     // Replace the contents with all pairs in the table.
     void rebuild() {
@@ -52,7 +55,7 @@ class PairHeap {
                 std::pop_heap(entries_.begin(), entries_.end(), merged_after_);
                 const Entry top = entries_.back();
                 entries_.pop_back();
-                const int64_t count = pairs_[top.pair].count;
+                const int64_t count = count_of_(top.pair);
                 if (count == top.count) return top.pair;
                 if (count >= least) put(top.pair);
             }
@@ -92,7 +95,7 @@ class PairHeap {
 
     // Put a pair into the heap or, if its count is too low, into its bucket.
     void put(PairId id) {
-        const int bucket = bucket_of(pairs_[id].count);
+        const int bucket = bucket_of(count_of_(id));
         if (bucket < current_) {
             buckets_[bucket].push_back(id);
         } else {
@@ -109,23 +112,36 @@ class PairHeap {
             const std::vector<PairId> bucket = std::move(buckets_[--current_]);
             buckets_[current_] = {};
             for (const PairId id : bucket) {
-                if (pairs_[id].count >= least) put(id);
+                if (count_of_(id) >= least) put(id);
             }
         }
         return !entries_.empty();
     }
 
     Entry entry(PairId id) const {
-        return {pairs_[id].count, tokens_.tie_key(pairs_[id].left), id};
+        return {count_of_(id), tokens_.tie_key(pairs_[id].left), id};
     }
 
     const PairTable& pairs_;
     const TokenBytes& tokens_;
+    const Counts count_of_;
     const MergedAfter merged_after_;
     std::vector<Entry> entries_;  // the heap: pairs of bucket `current_` and above
     std::vector<PairId> buckets_[NUM_BUCKETS];
     int current_ = NUM_BUCKETS;
     int64_t num_entries_ = 0;
+};
+
+// The counts in the table.
+struct TotalCounts {
+    const PairTable& pairs;
+    int64_t operator()(PairId id) const { return pairs[id].count; }
+};
+
+class PairHeap : public PairHeapOf<TotalCounts> {
+  public:
+    PairHeap(const PairTable& pairs, const TokenBytes& tokens)
+        : PairHeapOf(pairs, tokens, TotalCounts{pairs}) {}
 };
 
 }  // namespace cs336

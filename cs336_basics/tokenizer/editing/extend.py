@@ -19,19 +19,13 @@ import contextlib
 from collections.abc import Iterable
 
 from cs336_basics._support.arguments import check_is_iterable
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.splitting.splitter import pretokenize
-from cs336_basics.text.normalization import is_normalized, normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.words import Pair
-
-MAX_WORD_LENGTH = 1024
-"""Maximum number of bytes in a word. Finding its merges takes quadratic time."""
 
 
 def extend(
@@ -53,11 +47,14 @@ def extend(
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer, or another argument is not a list of str.
-        ValueError: If a word is empty, contains a special token, is longer than MAX_WORD_LENGTH
-            bytes, is not normalized, is split by the pattern, or has a byte that is not in the
+        ValueError: If a word is empty, contains a special token, is longer than 1,024 bytes,
+            is not normalized, is split by the pattern, or has a byte that is not in the
             vocabulary; the message includes the word. `add_special_tokens` may also raise
             ValueError.
     """
+    # `cs336_basics.bpe` also loads the trainers, so it is imported only when words are added.
+    from cs336_basics.bpe.required import new_merges
+
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
     definition = tokenizer.definition.with_special_tokens(special_tokens)
@@ -67,7 +64,7 @@ def extend(
     next_id = definition.size
     for word in words:
         data = _checked_word(definition, word)
-        pairs = [] if definition.ignore_merges else _new_merges(data, ranks)
+        pairs = [] if definition.ignore_merges else new_merges(data, ranks)
         merges.extend(pairs)
         for token in [left + right for left, right in pairs] or [data]:
             if token not in known:
@@ -143,65 +140,10 @@ def token_origins(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
     return origins
 
 
-def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
-    """Return the merges that turn a word into a single token, and add them to `ranks`."""
-    # `cs336_basics.bpe` also loads the trainers, so it is imported only when words are added.
-    from cs336_basics.bpe.reference import merge_by_rank, split_bytes
-
-    added: list[Pair] = []
-    tokens = merge_by_rank(split_bytes(word), ranks)
-    while len(tokens) > 1:
-        pair = tokens[0], tokens[1]
-        ranks[pair] = len(ranks)
-        added.append(pair)
-        # Older merges may join the new token with its neighbors.
-        tokens = merge_by_rank(tokens, ranks)
-    return added
-
-
 def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
     """Check that a word can become one token, and return its bytes."""
-    if not isinstance(word, str):
-        raise InputTypeError(
-            f"must be str, got {short_repr(word)} ({type(word).__name__})", argument="words"
-        )
-    if not word:
-        raise InputError("must not be empty, got ''", argument="words")
-    try:
-        data = word.encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            f"must be valid Unicode, but {short_repr(word)} contains a lone surrogate",
-            argument="words",
-        ) from None
-    if len(data) > MAX_WORD_LENGTH:
-        raise InputError(
-            f"must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in {short_repr(word)}",
-            argument="words",
-        )
-    if not is_normalized(word, definition.normalizer):
-        raise InputError(
-            f"must be in the normalization form {definition.normalizer} of the tokenizer, got "
-            f"{word!a}",
-            argument="words",
-            remedy=f"add {normalized(word, definition.normalizer)!a}",
-        )
-    for segment, is_special in definition.splitter.split_special_tokens(word):
-        if is_special:
-            raise InputError(
-                f"must not contain special tokens, but {short_repr(word)} contains "
-                f"{short_repr(segment)}",
-                argument="words",
-                remedy="pass it in special_tokens, or leave it out",
-            )
-    pretokens = list(pretokenize(word, definition.split_pattern))
-    if pretokens != [word]:
-        raise InputError(
-            f"must be single pre-tokens, but {short_repr(word)} is split into "
-            f"{short_repr(pretokens)} by the pattern {short_repr(definition.pattern)}, and merges "
-            "cannot join pre-tokens",
-            argument="words",
-            remedy="add the pre-tokens instead",
-        )
+    from cs336_basics.bpe.required import checked_words
+
+    (data,) = checked_words([word], definition.splitter, definition.split_pattern)
     RankMerger(definition).encode(data)  # raises AbsentByteError
     return data

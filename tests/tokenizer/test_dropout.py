@@ -176,7 +176,7 @@ def check_frequencies(found: Counter, expected: dict, number: int) -> None:
 def test_words_have_the_distribution_of_the_paper(probability):
     merges = [*COURSE_MERGES, (b"a", b"t"), (b"h", b"e"), (b"e", b"a"), (b"th", b"ea")]
     tokenizer = byte_tokenizer(merges=merges)
-    number = 40_000
+    number = 25_000
     dropout = Dropout(float(probability), seed=11)
     # The documents are equal, so each word is drawn anew in every document.
     batch = tokenizer.encode_batch_array(["theat the"] * number, dropout=dropout)
@@ -192,7 +192,7 @@ def test_words_have_the_distribution_of_the_paper(probability):
 
 def test_words_of_a_document_and_seeds_are_independent():
     tokenizer = byte_tokenizer(merges=[(b" ", b"a")])
-    number = 40_000
+    number = 25_000
     (ids,) = tokenizer.encode_batch([" a" * number], dropout=Dropout(0.5, seed=1))
     tokens = iter(ids)
     kept = [token == 256 or bool(next(tokens) and False) for token in tokens]
@@ -212,7 +212,7 @@ def test_words_of_a_document_and_seeds_are_independent():
 def test_the_readable_function_has_the_distribution_of_the_paper():
     merges = [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")]
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    dropout, number = Dropout(0.375, seed=5), 20_000
+    dropout, number = Dropout(0.375, seed=5), 12_000
     found = Counter(
         merge_with_dropout((b"a", b"b", b"c", b"a", b"b"), ranks, dropout.kept((i, 0)))
         for i in range(number)

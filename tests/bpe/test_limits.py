@@ -59,6 +59,15 @@ def test_an_exception_of_a_veto_ends_training(name):
         train(name, {b"abc": 2}, 2, veto=veto)
 
 
+@every_trainer
+def test_a_veto_that_raises_stop_iteration_is_one_clear_error(name):
+    def veto(left, right, count):
+        raise StopIteration
+
+    with rejects("veto", "StopIteration for the pair (b'b', b'c')"):
+        train(name, {b"abc": 2}, 2, veto=veto)
+
+
 @pytest.mark.parametrize(
     ("limit", "error"),
     [

@@ -357,6 +357,7 @@ class BoundaryRuleBuilder {
     void fill_verdicts() {
         const Reached reached = reached_states(clean_);
         verdicts_.assign(num_ * num_ * num_, UNCLEAR);
+        at_end_.assign(num_ * num_, UNCLEAR);
         conditional_.assign(num_ * num_, 0);
         skipped_.assign(num_ * num_, std::vector<uint8_t>(num_));
         for (size_t before = 0; before < num_; ++before) {
@@ -370,6 +371,13 @@ class BoundaryRuleBuilder {
                         pair == UNCLEAR ? verdict(reached, states, at, next) : pair;
                     verdict_at(before, at, next) = found;
                     unclear = unclear || found == UNCLEAR;
+                }
+                if (pair != UNCLEAR) {
+                    at_end_[before * num_ + at] = pair;
+                } else {  // after the columns of characters: the end, and a line feed before it
+                    const Verdict end = verdict(reached, states, at, num_);
+                    const bool same = end == verdict(reached, states, at, num_ + 1);
+                    at_end_[before * num_ + at] = same ? end : UNCLEAR;
                 }
                 if (!unclear) continue;
                 skipped_[before * num_ + at] = skipped_columns(reached, before, at);
@@ -394,6 +402,8 @@ class BoundaryRuleBuilder {
             for (size_t a = 0; a < num_; ++a) {
                 key.push_back(conditional_[column * num_ + a]);
                 key.push_back(conditional_[a * num_ + column]);
+                key.push_back(at_end_[column * num_ + a]);
+                key.push_back(at_end_[a * num_ + column]);
                 for (size_t b = 0; b < num_; ++b) {
                     key.push_back(verdict_at(column, a, b));
                     key.push_back(verdict_at(a, column, b));
@@ -432,12 +442,14 @@ class BoundaryRuleBuilder {
                 for (size_t c = 0; c < kept; ++c) {
                     skipped |= uint16_t(skipped_[before * num_ + at][classes[c].second[0]] << c);
                 }
+                // A character whose next one is unknown may be the last one of the text.
+                const Verdict at_end = Verdict(at_end_[before * num_ + at]);
                 bool same_for_all = true;
                 for (size_t c = 0; c < kept; ++c) {
                     row[c] = verdict_at(before, at, classes[c].second[0]);
-                    same_for_all = same_for_all && row[c] == row[0];
+                    same_for_all = same_for_all && row[c] == at_end;
                 }
-                if (same_for_all) std::fill_n(row, 16, row[0]);
+                if (same_for_all) std::fill_n(row, 16, uint8_t(at_end));
             }
         }
     }
@@ -560,6 +572,7 @@ class BoundaryRuleBuilder {
     const std::vector<double> weights_;
     const std::vector<uint8_t> vague_;
     std::vector<uint8_t> sure_, clean_, verdicts_, conditional_;
+    std::vector<uint8_t> at_end_;  // the verdicts on pairs at the end of the text
     std::vector<std::vector<uint8_t>> skipped_;
     std::vector<double> class_weights_;
 };

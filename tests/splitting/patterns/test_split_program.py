@@ -96,6 +96,19 @@ def test_random_expressions_match_as_regex_does_or_are_rejected():
             assert found == words, (expression, text)
 
 
+@pytest.mark.parametrize("level", _scanner.simd_levels())
+@pytest.mark.parametrize("expression", [r".[^b]\Z|[\s\S]", r".[^b]$|[\s\S]"])
+def test_a_text_may_end_at_any_byte_of_a_window(expression, level):
+    # The last character has several bytes, so the rules do not see what follows it.
+    program = compile_program(expression)
+    for last in "aé中😀":
+        for length in range(56, 66):
+            for end in ("", "\n"):
+                text = "x" * length + "é"[: length % 2] + last + end
+                words = list(reference.pretokenize(text, expression))
+                assert list(_scanner.PreTokens(text, program, level)) == words, text
+
+
 def check_random_pattern(rng):
     """Compare a random pattern with `regex` at every SIMD level. Return whether it is compiled."""
     options = [random_expression(rng) for _ in range(rng.randint(1, 4))]

@@ -243,8 +243,8 @@ def _state_of(
             )
         index = index_of[name]
         own = parameters[index]
-        # A moment is sharded like its parameter.
-        kept = _sharded_like(value, own) if value.shape == own.shape else value
+        # A moment is sharded like its parameter, which is sharded by rows.
+        kept = _sharded_like(value, own) if value.shape[:1] == own.shape[:1] else value
         is_step = key == "step" and value.dtype == torch.int64 and value.numel() == 1
         state.setdefault(index, {})[key] = int(value) if is_step else kept
     return state

@@ -88,7 +88,7 @@ def checked_state(
             if set(values) not in keys:
                 raise InputError(f"{different}: the state has keys {short_repr(list(values))}")
             for key, value in values.items():
-                _check_value(key, value, parameter, f"{source}: the optimizer's {key}")
+                _check_value(optimizer, key, value, parameter, source)
         # The tensors may be views of a file.
         state[index] = {k: v.clone() if isinstance(v, Tensor) else v for k, v in values.items()}
     return state
@@ -108,8 +108,10 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
         if not _all_dense(group.values()):
             raise InputError("each tensor of a group's settings must be dense")
         if hasattr(optimizer, "check_settings"):
-            optimizer.check_settings({key: group[key] for key in own})
-        if _state_keys(optimizer, group) != _state_keys(optimizer, own):
+            # A checkpoint of an earlier version lacks settings that are unset by default.
+            unset = {key: value for key, value in own.items() if value is None}
+            optimizer.check_settings({key: {**unset, **group}[key] for key in own})
+        if _state_keys(optimizer, {**own, **group}) != _state_keys(optimizer, own):
             raise InputError("the states of the groups differ")
 
 
@@ -124,22 +126,31 @@ def _state_keys(optimizer: Optimizer, group: Mapping[str, Any]) -> list[set[str]
     return _KEYS_OF_TORCH if kind_of(optimizer) in ("AdamW", "torch.Adam") else []
 
 
-def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
+def _check_value(
+    optimizer: Optimizer, key: str, value: Any, parameter: Tensor, source: str
+) -> None:
+    name = f"{source}: the optimizer's {key}"
     if key != "step":
-        _check_tensor(value, parameter, name)
+        shape_of = getattr(optimizer, "state_shape", lambda key, parameter: parameter.shape)
+        _check_tensor(value, parameter, name, shape_of(key, parameter))
         return
     number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if not isinstance(number, (int, float)) or not 0 <= number < 2**63:
         raise InputError(f"{name} must be a non-negative number, got {short_repr(value)}")
 
 
-def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
-    """Check the shape and dtype of a value. Any floating-point dtype matches any other."""
+def _check_tensor(value: Any, expected: Tensor, name: str, shape: torch.Size | None = None) -> None:
+    """Check the shape and dtype of a value. Any floating-point dtype matches any other.
+
+    `shape` is that of `expected` by default.
+    """
+    shape = expected.shape if shape is None else shape
     if not isinstance(value, Tensor) or not _all_dense([value]):
         raise InputError(f"{name} must be a dense tensor, got {short_repr(value)}")
     is_alike = value.is_floating_point() and expected.is_floating_point()
-    if value.shape != expected.shape or not (is_alike or value.dtype == expected.dtype):
-        wanted, found = (f"{t.dtype} of shape {tuple(t.shape)}" for t in (expected, value))
+    if value.shape != shape or not (is_alike or value.dtype == expected.dtype):
+        wanted = f"{expected.dtype} of shape {tuple(shape)}"
+        found = f"{value.dtype} of shape {tuple(value.shape)}"
         raise InputError(f"{name} must be {wanted}, got {found}")
 
 

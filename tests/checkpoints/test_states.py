@@ -221,6 +221,8 @@ GROUPS = {"param_groups": [{"params": [0]}]}
         *(("AdamW", group("betas", each)) for each in ((1, 2), None)),
         *(("AdamW", group("params", each)) for each in (7, [0, 1], [1, 0], [[0]])),
         ("Muon", group("muon", False)),
+        ("Muon", group("row_beta", 0.9)),
+        ("Muon", value_of("row_squares", torch.ones(2, 1))),
         ("Muon", use_other_state),
         ("AdamW", whole({})),
         ("AdamW", whole({"param_groups": 7, "state": {}})),
@@ -235,3 +237,13 @@ def test_a_state_that_no_optimizer_saves_is_refused(kind, change):
     with rejects(None):
         load_checkpoint(saved_with(change, kind), *run)
     assert repr(state_of(run)) == before
+
+
+def test_a_checkpoint_without_the_settings_of_newer_versions_is_restored():
+    run = linear_run("Muon", steps=1)
+    load_checkpoint(
+        saved_with(lambda content: content["optimizer"]["param_groups"][0].pop("row_beta"), "Muon"),
+        *run,
+    )
+    take_step(*run)
+    assert torch.equal(run[0].weight, linear_run("Muon", steps=4)[0].weight)

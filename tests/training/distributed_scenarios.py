@@ -47,7 +47,7 @@ HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
 # All options of `speedrun`. With d_ff = 33, rows cannot be split into two equal shards.
 MUON = dataclasses.replace(
     WHOLE,
-    optimizer=MuonSettings(),
+    optimizer=MuonSettings(row_beta=0.95),
     model=dataclasses.replace(
         WHOLE.model,
         d_ff=33,

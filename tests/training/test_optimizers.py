@@ -170,6 +170,7 @@ def test_the_interface_of_an_optimizer(optimizer_class):
         (MomentumSGD, "nesterov", True),
         (Muon, "momentum", math.nan),
         (Muon, "lr_scale", -1.0),
+        (Muon, "row_beta", 1.0),
         (Muon, "precision", "float64"),
     ],
 )
@@ -256,6 +257,38 @@ def test_muon_follows_its_formula():
         assert torch.equal(weight.grad, gradient)  # the gradient is unchanged
         assert_close(weight.detach(), expected)
     assert set(optimizer.state[weight]) == {"momentum_buffer"}
+
+
+@pytest.mark.numerical(seeds=False)
+def test_normuon_follows_its_formula():
+    start, _, _ = with_singular_values(3, 5, [2.0, 1.0, 0.5])
+    weight = start.clone().requires_grad_()
+    optimizer = Muon(
+        [{"params": [weight], "muon": True}],
+        lr=0.1, weight_decay=0.0, momentum=0.0, row_beta=0.6, eps=1e-3,
+    )  # fmt: skip
+    expected, squares = start.clone(), [0.0, 0.0, 0.0]
+    for step in range(4):
+        gradient, _, _ = with_singular_values(3, 5, [1.0, 0.3, 0.2], seed=step + 1)
+        weight.grad = gradient.clone()
+        optimizer.step()
+        update = orthogonalize(gradient)
+        rows = []
+        for i, row in enumerate(update):
+            squares[i] = 0.6 * squares[i] + 0.4 * float(row @ row) / 5
+            rows.append(row / (math.sqrt(squares[i]) + 1e-3))
+        equal = torch.stack(rows)
+        equal *= math.sqrt(float(update.square().sum() / equal.square().sum()))
+        expected = expected - 0.1 * 0.2 * math.sqrt(5) * equal
+        assert_close(weight.detach(), expected)
+    assert optimizer.state[weight]["row_squares"].shape == (3, 1)
+
+
+def test_normuon_leaves_weights_without_gradients_as_they_are():
+    weight = torch.ones(3, 5, requires_grad=True)
+    weight.grad = torch.zeros(3, 5)
+    Muon([{"params": [weight], "muon": True}], weight_decay=0.0, row_beta=0.9).step()
+    assert torch.equal(weight, torch.ones(3, 5))
 
 
 def tiny_model(**options):

@@ -88,12 +88,20 @@ class GroupOptimizer(Optimizer):
         """Return the keys in the state of an updated parameter, or None if they are unknown."""
         return None
 
+    def state_shape(self, key: str, parameter: Tensor) -> torch.Size:
+        """Return the shape of a tensor in the state of a parameter."""
+        return parameter.shape
+
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_update": self._update}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a state, which may come from one of PyTorch's optimizers."""
         super().__setstate__(state)
+        # A state of an earlier version lacks newer settings, which are unset by default.
+        for key in (key for key, value in self.defaults.items() if value is None):
+            for group in self.param_groups:
+                group.setdefault(key, None)
         for values in self.state.values():
             # PyTorch stores a float32 tensor, which would round the powers of beta.
             if isinstance(values.get("step"), Tensor):

@@ -31,13 +31,20 @@ class Muon(GroupOptimizer):
     optimizers can share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for
     LLM Training", section 2.2). AdamW updates the other groups.
 
+    With a `row_beta`, the rows of an update, one for each output of the matrix, become about
+    equally large (Li et al. 2025, "NorMuon: Making Muon more efficient and scalable", algorithm 1).
+    The update D = orthogonalize(U) is replaced, without a change of its Frobenius norm, by:
+
+        v <- row_beta * v + (1 - row_beta) * mean(D^2 of a row)      (one number for each row)
+        D <- c * D / (sqrt(v) + eps)
+
     The learning rate of a group is `lr` times its `lr_scale`, so a schedule can set the same `lr`
     for all groups. `precision`, "float32" or "bfloat16", applies to the matrix products of
     `orthogonalize`. Parameters may be sharded over processes (FSDP). The update depends on the
     complete matrix, so sharded matrices are gathered, one at a time.
 
-    The state of a matrix is `momentum_buffer` (M), a tensor like the matrix. Parameters in other
-    groups have AdamW's state.
+    The state of a matrix is `momentum_buffer` (M), a tensor like the matrix, and with a `row_beta`
+    also `row_squares` (v) of shape (rows, 1). Parameters in other groups have AdamW's state.
 
     Raises:
         ValueError: If a setting is out of range, or a Muon group has a parameter that is not a
@@ -52,12 +59,19 @@ class Muon(GroupOptimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
         momentum: float = 0.95,
+        row_beta: float | None = None,
         muon: bool = False,
         lr_scale: float = 1.0,
         precision: str = "float32",
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        own = {"momentum": momentum, "muon": muon, "lr_scale": lr_scale, "precision": precision}
+        own = {
+            "momentum": momentum,
+            "row_beta": row_beta,
+            "muon": muon,
+            "lr_scale": lr_scale,
+            "precision": precision,
+        }
         super().__init__(params, update_muon, {**defaults, **own})
 
     def check_settings(self, group: dict[str, Any]) -> None:
@@ -71,6 +85,9 @@ class Muon(GroupOptimizer):
             raise InputError(
                 f"must be float32 or bfloat16, got {group['precision']!r}", argument="precision"
             )
+        row_beta = group["row_beta"]
+        if row_beta is not None and not 0 <= row_beta < 1:
+            raise InputError(f"must be None or in [0, 1), got {row_beta}", argument="row_beta")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings. The constructor calls this method too."""
@@ -87,7 +104,13 @@ class Muon(GroupOptimizer):
 
     def state_keys(self, group: dict[str, Any]) -> Set[str]:
         """Return the keys in the state of an updated parameter."""
-        return {"momentum_buffer"} if group["muon"] else ADAMW_STATE
+        if not group["muon"]:
+            return ADAMW_STATE
+        return {"momentum_buffer"} | ({"row_squares"} if group["row_beta"] is not None else set())
+
+    def state_shape(self, key: str, parameter: Tensor) -> torch.Size:
+        """Return the shape of a tensor in the state of a parameter."""
+        return torch.Size([len(parameter), 1]) if key == "row_squares" else parameter.shape
 
 
 def update_muon(parameters: list[Tensor], states: States, group: dict[str, Any]) -> None:
@@ -120,8 +143,21 @@ def _update_matrices(parameters: list[Tensor], states: States, group: dict[str, 
         directions = _directions(ahead, dtype)
         size = 0.2 * math.sqrt(max(shape))
         for matrix, direction in zip(matrices, directions, strict=True):
+            if group["row_beta"] is not None:
+                direction = _with_equal_rows(direction.to(matrix.dtype), states[matrix], group)
             matrix.mul_(1 - lr * group["weight_decay"])
             matrix.add_(direction.to(matrix.dtype), alpha=-lr * size)
+
+
+def _with_equal_rows(direction: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Return an update whose rows are about equally large, with the same Frobenius norm."""
+    squares = direction.square().mean(dim=1, keepdim=True)
+    if "row_squares" not in state:
+        state["row_squares"] = torch.zeros_like(squares)
+    average: Tensor = state["row_squares"].lerp_(squares, 1 - group["row_beta"])
+    equal: Tensor = direction / (average.sqrt() + group["eps"])
+    # A matrix of zeros stays as it is.
+    return equal.mul_(direction.norm() / equal.norm().clamp(min=torch.finfo(equal.dtype).tiny))
 
 
 def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:

@@ -130,6 +130,11 @@ class MuonSettings(OptimizerSettings):
     momentum: DecayRate = option(
         "decay rate of the average of past gradients; 0: no momentum", 0.95
     )
+    row_beta: DecayRate | None = option(
+        "NorMuon: decay rate of the average size of each row of the updates, whose rows it makes "
+        "equally large; unset: Muon",
+        None,
+    )
     embedding_lr_scale: float = option(
         "learning rate of the embedding as a multiple of the base rate", 1.0, ge=0
     )
@@ -159,6 +164,7 @@ class MuonSettings(OptimizerSettings):
             eps=self.eps,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
+            row_beta=self.row_beta,
             precision=precision,
         )
 

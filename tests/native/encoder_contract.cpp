@@ -261,7 +261,7 @@ void segments_merge_as_their_word() {
             const auto* bytes = bytes_of(word);
             std::vector<uint16_t> whole(word.size() + OUTPUT_SLACK), cut = whole;
             whole.resize(merger.merge(bytes, word.size(), whole.data()) - whole.data());
-            cut.resize(worker->encode_word(bytes, word.size(), cut.data()));
+            cut.resize(worker->encode_word(bytes, word.size(), bytes + word.size(), cut.data()));
             check(cut == whole, "segments merge like their word");
             num_segments += segments_of(filter, word).size();
             ++num_words;
@@ -563,7 +563,8 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
                 std::string word = " " + random_word(random, length);
                 if (kind == 0) word += "\xc3\xa9";
                 std::vector<uint32_t> ids(word.size() + OUTPUT_SLACK);
-                const size_t count = alone->encode_word(bytes_of(word), word.size(), ids.data());
+                const size_t count = alone->encode_word(
+                    bytes_of(word), word.size(), bytes_of(word) + word.size(), ids.data());
                 for (size_t k = 0; k < count; ++k) {
                     expected.push_back(narrow ? reinterpret_cast<uint16_t*>(ids.data())[k]
                                               : ids[k]);

@@ -17,8 +17,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "scanning": {"base", "unicode"},
     "counting": {"base", "unicode", "scanning"},
     "word_merging": {"base", "unicode"},
-    "merging": {"base", "word_merging"},
     "encoding": {"base", "unicode", "scanning", "word_merging"},
+    "merging": {"base", "unicode", "scanning", "word_merging", "encoding"},
     "inference": {"base"},
 }
 # Folder of Cython files -> the folders of native/ that they and their cimports may include.

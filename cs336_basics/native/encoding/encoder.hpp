@@ -27,6 +27,7 @@
 #include "base/memory.hpp"
 #include "base/word_key.hpp"
 #include "encoding/join_filter.hpp"
+#include "encoding/line_cutter.hpp"
 #include "word_merging/merge_table.hpp"
 #include "word_merging/self_made_tokens.hpp"
 #include "encoding/segment_cutter.hpp"
@@ -80,8 +81,9 @@ class EncodingWorker {
                                 void* out) = 0;
     // Write the id of each byte. The required room and the errors are the same as for `encode`.
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
-    // Like `encode`, but for a single pre-token.
-    virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
+    // Like `encode`, but for a single pre-token. The bytes up to `readable_end` can be read.
+    virtual size_t encode_word(const uint8_t* word, size_t length, const uint8_t* readable_end,
+                               void* out) = 0;
     // Like `encode`, with dropout. The text starts `offset` bytes after the start of its document.
     virtual size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
                                   const Dropout& dropout, uint64_t offset, void* out) = 0;
@@ -89,6 +91,28 @@ class EncodingWorker {
     virtual size_t drop_word(const uint8_t* word, size_t length, const Dropout& dropout,
                              uint64_t offset, void* out) = 0;
 };
+
+// Write the ids of a text to `out`; see EncodingWorker::encode. `encode_ordinary(text, size, out)`
+// writes the ids of text without special tokens and returns their end.
+template <class Id, class EncodeOrdinary>
+size_t encode_around_special(const uint8_t* text, size_t size, const SpecialIds& special, Id* out,
+                             uint32_t separator, std::vector<int64_t>* ends,
+                             EncodeOrdinary encode_ordinary) {
+    Id* const begin = out;
+    if (!special.tokens.may_occur_in(text, size)) return encode_ordinary(text, size, out) - begin;
+    Occurrences occurrences(special.tokens, text, size);
+    size_t start = 0;
+    while (start < size) {
+        const Occurrence found = occurrences.next(start);
+        out = encode_ordinary(text + start, found.offset - start, out);
+        start = found.offset + found.length;
+        if (!found.length) break;
+        const uint32_t id = special.ids[found.token];
+        *out++ = Id(id);
+        if (ends && id == separator) ends->push_back(out - begin);
+    }
+    return out - begin;
+}
 
 // A pre-token that becomes one token regardless of the merges (`ignore_merges`), and its id.
 struct WholeWord {
@@ -138,7 +162,16 @@ class TypedEncoder final : public Encoder {
     }
 
     std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
-        return std::make_unique<Worker>(*this, cache_bytes);
+        return std::make_unique<Worker>(*this, budget_of_worker(cache_bytes));
+    }
+    // A worker that obeys a flag in place of its own.
+    std::unique_ptr<EncodingWorker> make_worker(std::shared_ptr<CacheBudget> budget,
+                                                const std::atomic<bool>& is_cancelled) const {
+        return std::make_unique<Worker>(*this, std::move(budget), &is_cancelled);
+    }
+    // The budget of the cache of a worker; see Encoder::make_worker.
+    std::shared_ptr<CacheBudget> budget_of_worker(size_t cache_bytes) const {
+        return cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : budget_;
     }
 
   private:
@@ -149,35 +182,27 @@ class TypedEncoder final : public Encoder {
 
     class Worker final : public EncodingWorker {
       public:
-        Worker(const TypedEncoder& encoder, size_t cache_bytes)
-            : merges_(encoder.merges_),
+        Worker(const TypedEncoder& encoder, std::shared_ptr<CacheBudget> budget,
+               const std::atomic<bool>* is_cancelled = nullptr)
+            : is_cancelled_(is_cancelled ? *is_cancelled : cancelled),
+              merges_(encoder.merges_),
               joins_(encoder.joins_),
               unmerged_(encoder.unmerged_),
               scanner_(encoder.scanner_),
-              merger_(encoder.merges_, encoder.simd_level_, cancelled),
+              merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
               group_merger_(encoder.merges_, encoder.simd_level_),
-              dropout_merger_(encoder.merges_, encoder.simd_level_, cancelled),
-              cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
+              dropout_merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
+              cache_(std::move(budget)) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
                       uint32_t separator, std::vector<int64_t>* ends) override {
-            Id* const begin = static_cast<Id*>(output);
-            Id* out = begin;
             readable_end_ = text + size;
             num_gaps_ = 0;  // an exception in the previous text may have left gaps
-            if (!special.tokens.may_occur_in(text, size)) {
-                return encode_ordinary(text, size, out) - begin;
-            }
-            cut_out(
-                text, size, special,
-                [&](const uint8_t* part, size_t length) {
-                    out = encode_ordinary(part, length, out);
-                },
-                [&](uint32_t id) {
-                    *out++ = Id(id);
-                    if (ends && id == separator) ends->push_back(out - begin);
+            return encode_around_special(
+                text, size, special, static_cast<Id*>(output), separator, ends,
+                [this](const uint8_t* part, size_t part_size, Id* out) {
+                    return encode_ordinary(part, part_size, out);
                 });
-            return out - begin;
         }
 
         size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -214,18 +239,19 @@ class TypedEncoder final : public Encoder {
             uint32_t ends[BATCH_CAPACITY];
             const size_t num_words = scanner_.fill_short(text, size, ends);
             Id* const begin = static_cast<Id*>(output);
-            return fill_gaps(encode_batch<false>(text, ends, num_words, begin)) - begin;
+            return fill_gaps(encode_batch<WORD>(text, ends, num_words, begin)) - begin;
         }
 
         void encode_bytes(const uint8_t* bytes, size_t size, void* output) override {
-            if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+            stop_if_cancelled();
             Id* const out = static_cast<Id*>(output);
             for (size_t i = 0; i < size; ++i) out[i] = merges_.byte_id(bytes[i]);
         }
 
-        size_t encode_word(const uint8_t* word, size_t length, void* output) override {
+        size_t encode_word(const uint8_t* word, size_t length, const uint8_t* readable_end,
+                           void* output) override {
             if (!length) return 0;
-            readable_end_ = word + length;
+            readable_end_ = readable_end;
             num_gaps_ = 0;
             Id* const out = static_cast<Id*>(output);
             return encode_alone(word, length, out) - out;
@@ -264,7 +290,7 @@ class TypedEncoder final : public Encoder {
             scanner_.scan(
                 text, size,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
-                    if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+                    stop_if_cancelled();
                     const uint64_t start = offset + (first - text);
                     out = looks_up ? drop_batch<true>(first, ends, count, dropout, start, out)
                                    : drop_batch<false>(first, ends, count, dropout, start, out);
@@ -307,7 +333,7 @@ class TypedEncoder final : public Encoder {
                     std::memcpy(out, entry.lanes, 16);
                     end = out + entry.count();
                 } else {
-                    end = fill_gaps(look_up<false>(key, word, length, out));
+                    end = fill_gaps(look_up<WORD>(key, word, length, out));
                 }
                 const KeptMerges kept(dropout, offset + start);
                 const size_t num_merges = length - size_t(end - out);
@@ -332,21 +358,27 @@ class TypedEncoder final : public Encoder {
             scanner_.scan(
                 text, size,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
-                    if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
-                    out = fill_gaps(encode_batch<false>(first, ends, count, out));
+                    stop_if_cancelled();
+                    out = fill_gaps(encode_batch<WORD>(first, ends, count, out));
                 },
                 [&](const uint8_t* word, size_t length) { out = encode_alone(word, length, out); });
             return out;
         }
 
+        // Longer words are cut into parts if they contain a space.
+        static constexpr size_t MAX_UNCUT = 32;
+
         Id* encode_alone(const uint8_t* word, size_t length, Id* out) {
             const WordKey key = cache_.key(word, length, word + length);
-            return fill_gaps(look_up<false>(key, word, length, out));
+            return fill_gaps(look_up<WORD>(key, word, length, out));
         }
 
+        // What a stretch of bytes is: a whole pre-token, a part of a line, or a segment of either.
+        enum Piece { WORD, PART, SEGMENT };
+
         // Encode the words [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on,
-        // or the segments of a word.
-        template <bool SEGMENTS>
+        // or the parts or segments of a word.
+        template <Piece PIECE>
         CS336_INLINE Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
                                       Id* out) {
             constexpr size_t GROUP = 128;  // large enough to hide the memory latency
@@ -368,7 +400,7 @@ class TypedEncoder final : public Encoder {
                     }
                     const uint32_t word = i ? group_ends[i - 1] : group_start;
                     const size_t length = group_ends[i] - word;
-                    out = look_up<SEGMENTS>(keys[i], first + word, length, out);
+                    out = look_up<PIECE>(keys[i], first + word, length, out);
                     view = cache_.view();
                 }
             }
@@ -404,24 +436,24 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        // Encode a word, or a segment of a word, that is not in its first slot of the cache. For a
-        // new word, this may leave a gap of `length` ids; see `fill_gaps`.
-        template <bool SEGMENT>
+        // Encode a word, or a part or segment of a word, that is not in its first slot of the cache.
+        // For a new word, this may leave a gap of `length` ids; see `fill_gaps`.
+        template <Piece PIECE>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
             if (const typename Cache::Entry* entry = cache_.find(key, word)) {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // An unmerged word and a segment with the same bytes have different ids, so neither is
-            // cached.
+            // An unmerged word has different ids than a part or segment with the same bytes, so
+            // neither is cached.
             const std::string_view text(reinterpret_cast<const char*>(word), length);
             if (const auto found = unmerged_.find(text); found != unmerged_.end()) {
-                if (SEGMENT) return merger_.merge(word, length, out);
+                if (PIECE != WORD) return merger_.merge(word, length, out);
                 *out = Id(found->second);
                 return out + 1;
             }
-            if (SEGMENT) return merge_new(key, word, length, out);
+            if (PIECE == SEGMENT) return merge_new(key, word, length, out);
             // Short words that end with an ASCII character are rarely cut into segments, so skip
             // the attempt.
             if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
@@ -429,6 +461,9 @@ class TypedEncoder final : public Encoder {
                 if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);
                 gaps_[num_gaps_++] = {key, word, length, out};
                 return out + length;
+            }
+            if (PIECE == WORD && length > MAX_UNCUT && std::memchr(word, ' ', length)) {
+                return encode_new_line(key, word, length, out);
             }
             return encode_new_word(key, word, length, out);
         }
@@ -472,16 +507,37 @@ class TypedEncoder final : public Encoder {
             Id* end = out;
             while (const size_t count = cutter.fill(start, ends)) {
                 if (count == 1 && ends[0] == length) return merge_new(key, word, length, out);
-                if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+                stop_if_cancelled();
                 if (cache_.is_off()) {
                     for (size_t i = 0, first = 0; i < count; first = ends[i++]) {
                         end = merger_.merge(start + first, ends[i] - first, end);
                     }
                 } else {
-                    end = encode_batch<true>(start, ends, count, end);
+                    end = encode_batch<SEGMENT>(start, ends, count, end);
                 }
             }
-            if (cache_.was_seen(key)) cache_.insert(key, word, out, end - out);
+            if (length <= Cache::MAX_WORD && cache_.was_seen(key)) {
+                cache_.insert(key, word, out, end - out);
+            }
+            return end;
+        }
+
+        // Encode a new word that consists of several words, by its parts, which are mostly in the
+        // cache.
+        CS336_NOINLINE Id* encode_new_line(const WordKey& key, const uint8_t* word, size_t length,
+                                           Id* out) {
+            out = fill_gaps(out);
+            LineCutter cutter(joins_, word, length);
+            const uint8_t* start;
+            uint32_t ends[LineCutter::CAPACITY];
+            Id* end = out;
+            while (const size_t count = cutter.fill(start, ends)) {
+                stop_if_cancelled();
+                end = fill_gaps(encode_batch<PART>(start, ends, count, end));
+            }
+            if (length <= Cache::MAX_WORD && cache_.was_seen(key)) {
+                cache_.insert(key, word, out, end - out);
+            }
             return end;
         }
 
@@ -492,6 +548,11 @@ class TypedEncoder final : public Encoder {
             return end;
         }
 
+        void stop_if_cancelled() const {
+            if (is_cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+        }
+
+        const std::atomic<bool>& is_cancelled_;
         const MergeTable<Id>& merges_;
         const JoinFilter& joins_;
         const UnmergedWords& unmerged_;
@@ -512,14 +573,5 @@ class TypedEncoder final : public Encoder {
     const Scanner scanner_;
     const SimdLevel simd_level_;
 };
-
-// Return an encoder with 16-bit ids if `narrow`, otherwise with 32-bit ids.
-template <class... Arguments>
-std::unique_ptr<Encoder> make_encoder(bool narrow, Arguments&&... arguments) {
-    if (narrow) {
-        return std::make_unique<TypedEncoder<uint16_t>>(std::forward<Arguments>(arguments)...);
-    }
-    return std::make_unique<TypedEncoder<uint32_t>>(std::forward<Arguments>(arguments)...);
-}
 
 }  // namespace cs336

@@ -70,6 +70,7 @@ class JoinFilter {
         for (const Join& join : joins) {
             Mask& mask = masks_[join.window >> 16 & 0xFFFF];
             mask = mask ? mask & join.mask : join.mask;
+            meets_[(join.window >> 16 & 0xFFFF) >> 6] |= uint64_t{1} << (join.window >> 16 & 63);
         }
         for (const Join& join : joins) {
             const Mask mask = masks_[join.window >> 16 & 0xFFFF];
@@ -86,6 +87,13 @@ class JoinFilter {
         return (known_[bit >> 6] >> (bit & 63) & 1) & (mask != 0);
     }
 
+    // Whether any merge joins these two bytes. Words rarely end where the result is true, so this is
+    // the faster question there, although its answer is less exact.
+    CS336_INLINE bool may_meet(uint8_t before, uint8_t after) const {
+        const unsigned bytes = before | unsigned(after) << 8;
+        return meets_[bytes >> 6] >> (bytes & 63) & 1;
+    }
+
   private:
     static constexpr int MIN_BITS = 10;
     static constexpr size_t BITS_PER_MERGE = 8;
@@ -99,6 +107,7 @@ class JoinFilter {
 
     const uint64_t multiplier_;
     int shift_;
+    uint64_t meets_[(1 << 16) / 64] = {};  // a bit for every two middle bytes
     std::vector<Mask> masks_;      // by the two middle bytes
     std::vector<uint64_t> known_;  // a bit for every hash of the compared bytes
 };

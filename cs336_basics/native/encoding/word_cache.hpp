@@ -116,6 +116,7 @@ class WordCache {
     // Like `key`, but for a long word, or for a short word at the end of the text, where 16 bytes
     // cannot be read at once.
     CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) const {
+        if (length > MAX_WORD) return {0, uint64_t{0xFF} << 56 | length, 0};  // is never stored
         if (length > MAX_SHORT_WORD) {
             WordKey key = make_long_key(seed_, word, length);
             key.low = key.hash;

@@ -21,7 +21,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,9 +37,10 @@
 #include "merging/merge_loop.hpp"
 #include "merging/merge_policy.hpp"
 #include "merging/pair_heap.hpp"
+#include "merging/pair_sums.hpp"
 #include "merging/pair_table.hpp"
 #include "merging/postings.hpp"
-#include "merging/starting_merges.hpp"
+#include "merging/starting_symbols.hpp"
 #include "merging/token_bytes.hpp"
 #include "merging/word_cells.hpp"
 
@@ -57,13 +57,13 @@ class FlatMergeLoop final : public MergeLoop {
         : options_(options),
           floor_(std::max<int64_t>(1, options.min_frequency)),
           tokens_(options.byte_ranks),
-          cells_(data, offsets, counts, num_words, options.num_threads,
-                 options.keep_going, byte_pairs_),
+          cells_(laid_out(data, offsets, counts, num_words)),
           num_tokens_(cells_.size()),
           heap_(pairs_, tokens_),
           before_(256),
           after_(256) {
-        if (!options.start_tokens.empty()) merge_words();
+        before_.resize(tokens_.size());
+        after_.resize(tokens_.size());
     }
 
     bool run(double seconds) override {
@@ -140,18 +140,18 @@ class FlatMergeLoop final : public MergeLoop {
 
     InterruptCheck interrupt_check() const { return InterruptCheck(options_.keep_going); }
 
-    // Apply the merges of the existing vocabulary.
-    void merge_words() {
+    // Lay out the words, after the merges of an existing vocabulary if there is one.
+    WordCells<Token, Policy> laid_out(const uint8_t* data, const int64_t* offsets,
+                                      const int64_t* counts, int64_t num_words) {
+        const size_t num_threads = options_.num_threads;
+        if (options_.start_tokens.empty()) {
+            return {data,        offsets,     counts, num_words, num_threads, options_.keep_going,
+                    byte_pairs_};
+        }
         for (const std::string& token : options_.start_tokens) tokens_.add(token);
-        before_.resize(tokens_.size());
-        after_.resize(tokens_.size());
-        first_threshold_ = guess_threshold();
-        byte_pairs_.clear();
-        StartingMerges merger(options_.start_merges);
-        num_tokens_ -= cells_.merge_words(tokens_, interrupt_check(),
-                                          [&](const uint8_t* word, size_t length, uint32_t* out) {
-                                              return merger.merge(word, length, out);
-                                          });
+        const StartingSymbols<Token> symbols(options_.start_merges, options_.start_tokens);
+        return {data,    offsets,       counts, num_words, num_threads, options_.keep_going,
+                symbols, tokens_.size()};
     }
 
     // --- counting pairs -------------------------------------------------------------------------
@@ -205,63 +205,94 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    // Lower the threshold, which no kept pair reaches anymore, and count the pairs again.
+    // Lower the threshold, which no kept pair reaches anymore, and count the pairs again. Each
+    // thread reads its parts of the cells three times: to find which pairs may reach the threshold,
+    // to count these, and to write their postings.
     void count_pairs() {
         pairs_.clear();
         postings_.clear();
-
-        // First count in a table without keys, where pairs may share a slot. Its sums are never too
-        // low, so a pair whose sum is below the threshold can be ignored, and no table of all pairs
-        // is needed.
-        int bits = 16;
-        while (bits < 24 && (size_t{1} << bits) < num_tokens_ / 2) ++bits;
-        std::vector<int64_t> sums(size_t{1} << bits);
-        const auto sum = [&](uint64_t key) -> int64_t& {
-            return sums[pairs_.hash(key) >> (64 - bits)];
-        };
-        for_each_pair([&](Position, uint64_t key, int64_t count) { sum(key) += count; });
-        const int64_t most = *std::max_element(sums.begin(), sums.end());
-        threshold_ = first_threshold_ > 0 ? std::max(floor_, std::min(first_threshold_, most / 4))
-                                          : lower_threshold(most);
-        first_threshold_ = 0;
-
-        for_each_pair([&](Position, uint64_t key, int64_t count) {
-            if (sum(key) < threshold_) return;
-            PairId id = pairs_.find(key);
-            if (id == NO_PAIR) id = pairs_.add(uint32_t(key >> 32), uint32_t(key), 0);
-            pairs_[id].count += count;
-            ++pairs_[id].num_postings;
+        const PairSums frequent = sum_pairs();
+        const size_t num_parts = cells_.num_parts();
+        std::vector<PairTable> counted(num_parts);
+        each_part([&](size_t part, InterruptCheck& interrupt) {
+            PairTable& found = counted[part];
+            cells_.for_each_pair(part, interrupt, [&](Position, Token left, Token right,
+                                                      int64_t count) {
+                const uint64_t key = PairTable::key_of(left, right);
+                if (!frequent.may_reach_threshold(pairs_.hash(key))) return;
+                PairId id = found.find(key);
+                if (id == NO_PAIR) id = found.add(left, right, 0);
+                found[id].count += count;
+                ++found[id].num_postings;
+            });
         });
+        for (const PairTable& part : counted) {
+            for (const Pair& pair : part) {
+                const uint64_t key = PairTable::key_of(pair.left, pair.right);
+                PairId id = pairs_.find(key);
+                if (id == NO_PAIR) id = pairs_.add(pair.left, pair.right, 0);
+                pairs_[id].count += pair.count;
+                pairs_[id].num_postings += pair.num_postings;
+            }
+        }
         pairs_.remove_below(threshold_);
 
+        // Every part writes its postings after those of the parts before it.
         for (Pair& pair : pairs_) {
             pair.postings = postings_.allocate(pair.num_postings);
             pair.num_postings = 0;
         }
-        for_each_pair([&](Position p, uint64_t key, int64_t) {
-            if (sum(key) < threshold_) return;
-            const PairId id = pairs_.find(key);
-            if (id != NO_PAIR) pairs_[id].postings[pairs_[id].num_postings++] = p;
+        for (PairTable& part : counted) {
+            for (Pair& pair : part) {
+                const PairId id = pairs_.find(PairTable::key_of(pair.left, pair.right));
+                if (id == NO_PAIR) continue;
+                pair.postings = pairs_[id].postings + pairs_[id].num_postings;
+                pairs_[id].num_postings += pair.num_postings;
+            }
+        }
+        each_part([&](size_t part, InterruptCheck& interrupt) {
+            PairTable& found = counted[part];
+            cells_.for_each_pair(part, interrupt, [&](Position p, Token left, Token right,
+                                                      int64_t) {
+                const uint64_t key = PairTable::key_of(left, right);
+                if (!frequent.may_reach_threshold(pairs_.hash(key))) return;
+                Pair& pair = found[found.find(key)];
+                if (pair.postings) *pair.postings++ = p;
+            });
         });
         heap_.rebuild();
     }
 
-    // `most` is an upper bound on the count of any pair. The counts of merged pairs fall roughly
-    // like rank^-1.5.
-    int64_t lower_threshold(int64_t most) const {
-        const double progress =
-            double(num_start_tokens() + int64_t(merges.size())) / double(num_all_merges());
-        const int64_t guess = int64_t(double(threshold_) * std::pow(progress, 1.5));
-        return std::max(floor_, std::min({guess, threshold_ / 4, most / 4}));
+    // Sum the counts of the pairs in a table without keys, and choose the threshold.
+    PairSums sum_pairs() {
+        const size_t num_parts = cells_.num_parts();
+        std::vector<PairSums> sums(num_parts, PairSums(num_tokens_, num_parts));
+        each_part([&](size_t part, InterruptCheck& interrupt) {
+            PairSums& own = sums[part];
+            own.start();
+            cells_.for_each_pair(part, interrupt,
+                                 [&](Position, Token left, Token right, int64_t count) {
+                                     own.add(pairs_.hash(PairTable::key_of(left, right)), count);
+                                 });
+        });
+        for (size_t part = 1; part < num_parts; ++part) sums[0].add_all(sums[part]);
+        threshold_ = lower_threshold(sums[0]);
+        sums[0].keep_reaching(threshold_);
+        return std::move(sums[0]);
     }
 
-    // Call function(position, key, count of the word) for all pairs.
-    template <class Function>
-    void for_each_pair(Function function) const {
-        cells_.for_each_pair(tokens_, interrupt_check(),
-                             [&](Position p, Token left, Token right, int64_t count) {
-                                 function(p, PairTable::key_of(left, right), count);
-                             });
+    // The merges to learn are mostly pairs that are frequent now, and each merge makes others
+    // rarer. Therefore, half the count of the pair whose rank is the number of merges is mostly
+    // low enough.
+    int64_t lower_threshold(const PairSums& sums) const {
+        const int64_t guess = sums.of_rank(size_t(options_.num_merges) - merges.size()) / 2;
+        return std::max(floor_, std::min({guess, threshold_ / 4, sums.of_rank(0) / 4}));
+    }
+
+    template <class RunPart>
+    void each_part(const RunPart& run_part) const {
+        run_parts(cells_.num_parts(), options_.keep_going,
+                  [&](size_t part, InterruptCheck interrupt) { run_part(part, interrupt); });
     }
 
     // --- merging --------------------------------------------------------------------------------
@@ -269,6 +300,7 @@ class FlatMergeLoop final : public MergeLoop {
     void merge(PairId id) {
         const Pair pair = pairs_[id];
         const uint32_t a = pair.left, b = pair.right, ab = tokens_.add(a, b);
+        cells_.add(a, b);
         before_.push_back(Neighbor{});
         after_.push_back(Neighbor{});
         merges.emplace_back(a, b);
@@ -314,7 +346,7 @@ class FlatMergeLoop final : public MergeLoop {
         constexpr uint32_t GROUP = 64;  // postings whose neighbors are prefetched together
         const uint32_t num_prefetched = pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
         const uint32_t a = pair.left, b = pair.right;
-        const Position length_a = tokens_.length(a), length_b = tokens_.length(b);
+        const Position width_a = cells_.width(a), width_b = cells_.width(b);
         const Position* postings = pair.postings;
         Token* cells = cells_.data();
         Neighbor* before = before_.data();
@@ -332,7 +364,7 @@ class FlatMergeLoop final : public MergeLoop {
             const uint32_t stop = std::min(first + GROUP, pair.num_postings);
             for (uint32_t i = first; i < stop; ++i) {
                 if (i < num_prefetched) Policy::prefetch(cells + postings[i + AHEAD]);
-                const Position p = postings[i], q = p + length_a, end = q + length_b;
+                const Position p = postings[i], q = p + width_a, end = q + width_b;
                 if (cells[p] != a || cells[q] != b) continue;  // stale
                 const Token x = cells[p - 1], y = cells[end];
                 cells[q] = NO_TOKEN;
@@ -377,7 +409,7 @@ class FlatMergeLoop final : public MergeLoop {
             const Occurrence& merged = occurrences_[i];
             if (merged.before != NO_TOKEN && before_[merged.before].cursor != NO_CURSOR) {
                 postings[before_[merged.before].cursor++] =
-                    merged.position - tokens_.length(merged.before);
+                    merged.position - cells_.width(merged.before);
             }
             if (merged.after != NO_TOKEN && after_[merged.after].cursor != NO_CURSOR) {
                 postings[after_[merged.after].cursor++] = merged.position;
@@ -411,7 +443,6 @@ class FlatMergeLoop final : public MergeLoop {
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
-    int64_t first_threshold_ = 0;  // set by merge_words for the first count_pairs
     int64_t num_updates_ = 0;      // pair counts that the last merge changed; for the trace
     double seconds_untraced_ = 0;  // counting time since the last merge
 

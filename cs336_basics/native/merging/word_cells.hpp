@@ -1,16 +1,16 @@
 // WordCells: one array of cells that stores all words during training.
 //
-// There is one cell for each byte, and a NO_TOKEN cell between words. A token is written in its
-// first and last cells, so that both of its neighbors can be found without links, however long the
-// word is:
+// There is one cell for each symbol that a word starts with, and a NO_TOKEN cell between words. The
+// symbols are bytes, or tokens of an existing vocabulary. A token is written in its first and last
+// cells, so that both of its neighbors can be found without links, however long the word is:
 //
 //     position   0   1   2   3   4   5   6        (the word "lower" after the merges
-//     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
+//     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one cell)
 //
-// The token that starts at p ends before p + length; the token before it ends in cell p - 1. A
-// merge overwrites the first cells of both of its tokens. The left cell becomes the new token. The
-// right cell becomes NO_TOKEN or, if the right token has one byte, also the new token. The two
-// cells therefore show whether a posting is stale.
+// The token that starts at p ends before p + width, its number of cells; the token before it ends
+// in cell p - 1. A merge overwrites the first cells of both of its tokens. The left cell becomes
+// the new token. The right cell becomes NO_TOKEN or, if the right token has one cell, also the new
+// token. The two cells therefore show whether a posting is stale.
 
 #pragma once
 
@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -28,7 +29,7 @@
 #include "merging/byte_pairs.hpp"
 #include "merging/merge_policy.hpp"
 #include "merging/postings.hpp"
-#include "merging/token_bytes.hpp"
+#include "merging/starting_symbols.hpp"
 
 namespace cs336 {
 
@@ -45,7 +46,8 @@ class WordCells {
     // are not needed afterwards. Throws std::overflow_error or Cancelled.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               size_t num_threads, InterruptCheck::KeepGoing keep_going,
-              BytePairs& byte_pairs) {
+              BytePairs& byte_pairs)
+        : widths_(256, 1) {
         reserve(offsets, counts, num_words);
         cells_[0] = NO_TOKEN;
         const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words);
@@ -69,14 +71,39 @@ class WordCells {
                     byte_pairs.part(part), runs[part]);
         });
         byte_pairs.add_up();
-        for (const Runs& part : runs) {
-            for (size_t i = 0; i < part.counts.size(); ++i) {
-                if (!run_counts_.empty() && run_counts_.back() == part.counts[i]) continue;
-                run_starts_.push_back(part.starts[i]);
-                run_counts_.push_back(part.counts[i]);
-            }
-        }
+        for (const Runs& part : runs) append(part, 0);
         run_starts_.push_back(std::numeric_limits<Position>::max());
+    }
+
+    // Lay out the symbols of the words after the merges of an existing vocabulary with `num_tokens`
+    // tokens. Throws std::overflow_error, std::length_error or Cancelled.
+    WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
+              size_t num_threads, InterruptCheck::KeepGoing keep_going,
+              const StartingSymbols<Token>& symbols, size_t num_tokens)
+        : widths_(num_tokens, 1) {
+        const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words);
+        const Layout layout{data, offsets, counts, words.data()};
+        std::vector<size_t> first_words;  // of each chunk, and the number of words
+        for (size_t k = 0, size = CHUNK_SIZE; k < words.size(); ++k) {
+            if (size >= CHUNK_SIZE) {
+                first_words.push_back(k);
+                size = 0;
+            }
+            size += size_t(layout.length(k)) + 1;
+        }
+        const size_t num_chunks = first_words.size();
+        first_words.push_back(words.size());
+        const size_t threads = std::max<size_t>(1, std::min({num_threads, MAX_THREADS, num_chunks}));
+        std::vector<std::unique_ptr<Worker>> workers(threads);
+        std::vector<Chunk> chunks(num_chunks);
+        run_tasks(threads, num_chunks, keep_going,
+                  [&](size_t thread, size_t i, InterruptCheck) {
+                      if (!workers[thread]) workers[thread] = std::make_unique<Worker>(symbols);
+                      merge_words(layout, first_words[i], first_words[i + 1],
+                                  data + offsets[num_words], *workers[thread], chunks[i]);
+                  });
+        workers.clear();
+        append_chunks(chunks, threads);
     }
 
     size_t size() const { return cells_.size(); }
@@ -96,64 +123,68 @@ class WordCells {
     Position run_start(size_t run) const { return run_starts_[run]; }
     int64_t run_count(size_t run) const { return run_counts_[run]; }
 
-    // Merge the words, whose cells are still single bytes. `merge(bytes, length, out)` writes at
-    // most `length` tokens of a word and returns their number. The result is the number of bytes
-    // minus the number of tokens in all words.
-    template <class Merge>
-    size_t merge_words(const TokenBytes& tokens, InterruptCheck interrupt, Merge merge) {
-        std::vector<uint8_t> bytes;
-        std::vector<uint32_t> merged;
-        size_t num_joined = 0;
-        for (size_t first = 1, end; first < cells_.size(); first = end + 1) {
-            interrupt.at(first);
-            bytes.clear();
-            for (end = first; cells_[end] != NO_TOKEN; ++end) {
-                bytes.push_back(uint8_t(cells_[end]));
-            }
-            merged.resize(bytes.size());
-            const size_t num_tokens = size_t(merge(bytes.data(), bytes.size(), merged.data()));
-            num_joined += bytes.size() - num_tokens;
-            std::fill(cells_.begin() + first, cells_.begin() + end, NO_TOKEN);
-            size_t position = first;
-            for (size_t i = 0; i < num_tokens; ++i) {
-                const size_t length = tokens.length(merged[i]);
-                cells_[position] = cells_[position + length - 1] = Token(merged[i]);
-                position += length;
-            }
-        }
-        return num_joined;
-    }
+    // The number of cells of a token.
+    Position width(uint32_t token) const { return widths_[token]; }
+    // Add the next token.
+    void add(uint32_t left, uint32_t right) { widths_.push_back(widths_[left] + widths_[right]); }
 
-    // Call function(position, left, right, count of the word) for all pairs of neighboring tokens.
+    // Call function(position, left, right, count of the word) for all pairs of neighboring tokens
+    // in a part.
     template <class Function>
-    void for_each_pair(const TokenBytes& tokens, InterruptCheck interrupt,
-                       Function function) const {
-        size_t run = 0;
-        Position p = 1;
-        while (p < cells_.size()) {
+    void for_each_pair(size_t part, InterruptCheck& interrupt, Function function) const {
+        Position p = part_starts_[part];
+        const Position stop = part_starts_[part + 1];
+        size_t run = p < stop ? run_of(p) : 0;
+        while (p < stop) {
             while (p >= run_starts_[run + 1]) ++run;
             Token left = cells_[p], right;
-            Position q = p + tokens.length(left);
+            Position q = p + widths_[left];
             while ((right = cells_[q]) != NO_TOKEN) {
                 interrupt.at(p);
                 function(p, left, right, run_counts_[run]);
                 p = q;
                 left = right;
-                q += tokens.length(right);
+                q += widths_[right];
             }
             p = q + 1;
         }
     }
 
   private:
+    using Worker = typename StartingSymbols<Token>::Worker;
+
     // A thread starts in about 50 microseconds and lays out this many cells in a millisecond.
     static constexpr size_t CELLS_OF_A_THREAD = size_t{1} << 18;
     static constexpr size_t MAX_THREADS = 64;  // each has a 1 MiB array of counts
 
+    static constexpr size_t CHUNK_SIZE = size_t{1} << 20;    // bytes of words
+
     struct Runs {
         std::vector<Position> starts;
         std::vector<int64_t> counts;
+
+        // Add a word, which starts at a position.
+        void add(Position position, int64_t count) {
+            if (!counts.empty() && counts.back() == count) return;
+            starts.push_back(position);
+            counts.push_back(count);
+        }
     };
+
+    // The cells of some words, and the runs in them.
+    struct Chunk {
+        std::vector<Token> cells;
+        Runs runs;
+    };
+
+    // Add runs, whose positions are relative to `start`.
+    void append(const Runs& runs, Position start) {
+        for (size_t i = 0; i < runs.counts.size(); ++i) {
+            if (!run_counts_.empty() && run_counts_.back() == runs.counts[i]) continue;
+            run_starts_.push_back(start + runs.starts[i]);
+            run_counts_.push_back(runs.counts[i]);
+        }
+    }
 
     // The words in layout order.
     struct Layout {
@@ -182,10 +213,7 @@ class WordCells {
             layout.prefetch(k, end);
             const int64_t count = layout.counts[layout.words[k]], length = layout.length(k);
             const uint8_t* const word = layout.data + layout.offsets[layout.words[k]];
-            if (runs.counts.empty() || runs.counts.back() != count) {
-                runs.starts.push_back(position);
-                runs.counts.push_back(count);
-            }
+            runs.add(position, count);
             for (int64_t i = 0; i < length; ++i) {
                 interrupt.at(position);
                 cells_[position++] = word[i];
@@ -198,19 +226,68 @@ class WordCells {
         }
     }
 
+    // Merge the words [first, end), and write those that still have a pair.
+    static void merge_words(const Layout& layout, size_t first, size_t end,
+                            const uint8_t* readable_end, Worker& worker, Chunk& chunk) {
+        std::vector<Token>& cells = chunk.cells;
+        size_t size = 0;
+        for (size_t k = first; k < end; ++k) {
+            layout.prefetch(k, end);
+            const size_t length = size_t(layout.length(k));
+            if (size + length + 1 + OUTPUT_SLACK > cells.size()) {
+                cells.resize(std::max(2 * cells.size(), size + length + 1 + OUTPUT_SLACK));
+            }
+            const uint8_t* const word = layout.data + layout.offsets[layout.words[k]];
+            const size_t num_symbols = worker.merge(word, length, readable_end, &cells[size]);
+            if (num_symbols < 2) continue;
+            chunk.runs.add(Position(size), layout.counts[layout.words[k]]);
+            size += num_symbols;
+            cells[size++] = NO_TOKEN;
+        }
+        cells.resize(size);
+        cells.shrink_to_fit();
+    }
+
+    // Put the cells of all chunks together, and divide them into parts.
+    void append_chunks(std::vector<Chunk>& chunks, size_t num_threads) {
+        uint64_t num_cells = 1;
+        for (const Chunk& chunk : chunks) num_cells += chunk.cells.size();
+        check_number(num_cells);
+        const size_t num_parts = std::max<size_t>(
+            1, std::min<size_t>(num_threads, size_t(num_cells) / CELLS_OF_A_THREAD));
+        cells_.reserve(num_cells);
+        ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
+        cells_.push_back(NO_TOKEN);
+        for (Chunk& chunk : chunks) {
+            if (cells_.size() * num_parts >= part_starts_.size() * num_cells) {
+                part_starts_.push_back(Position(cells_.size()));
+            }
+            append(chunk.runs, Position(cells_.size()));
+            cells_.insert(cells_.end(), chunk.cells.begin(), chunk.cells.end());
+            chunk = Chunk();  // frees its memory
+        }
+        if (part_starts_.empty()) part_starts_.push_back(1);
+        part_starts_.push_back(Position(cells_.size()));
+        run_starts_.push_back(std::numeric_limits<Position>::max());
+    }
+
     void reserve(const int64_t* offsets, const int64_t* counts, int64_t num_words) {
         uint64_t num_cells = 1;
         for (int64_t i = 0; i < num_words; ++i) {
             if (has_pairs(offsets, counts, i)) num_cells += offsets[i + 1] - offsets[i] + 1;
         }
+        check_number(num_cells);
+        cells_.reserve(num_cells);
+        ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
+        cells_.resize(num_cells);
+    }
+
+    static void check_number(uint64_t num_cells) {
         if (num_cells >= std::numeric_limits<Position>::max()) {
             throw std::overflow_error(
                 "the total length of the distinct words must be less than 4 GiB; drop the rarest "
                 "words, or use a split pattern that produces shorter words");
         }
-        cells_.reserve(num_cells);
-        ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
-        cells_.resize(num_cells);
     }
 
     static bool has_pairs(const int64_t* offsets, const int64_t* counts, int64_t word) {
@@ -244,6 +321,7 @@ class WordCells {
     }
 
     std::vector<Token> cells_;
+    std::vector<uint32_t> widths_;      // of the tokens, in cells
     std::vector<Position> run_starts_;  // the start of every run, and a number above all positions
     std::vector<int64_t> run_counts_;
     std::vector<Position> part_starts_;  // the start of every part, and the end of the last part

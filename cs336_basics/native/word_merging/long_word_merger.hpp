@@ -31,9 +31,10 @@ class LongWordMerger {
     LongWordMerger(const MergeTable<Id>& merges, const std::atomic<bool>& cancelled)
         : merges_(merges), cancelled_(cancelled) {}
 
-    // Write the ids of a word whose bytes are all in the vocabulary. Returns the end of the ids.
-    // Throws Cancelled or std::length_error.
-    Id* merge(const uint8_t* word, size_t word_length, Id* out) {
+    // Write the ids of a word of bytes or symbols, which are all in the vocabulary. Returns the end
+    // of the ids. Throws Cancelled or std::length_error.
+    template <class Unit>
+    Id* merge(const Unit* word, size_t word_length, Id* out) {
         if (word_length >= END) throw std::length_error("a pre-token must be shorter than 4 GiB");
         const uint32_t length = uint32_t(word_length);
         reserve(symbols_, length);
@@ -53,10 +54,10 @@ class LongWordMerger {
         } cleaner{*this};
         for (uint32_t i = 0; i < length; ++i) {
             stop_if_cancelled(i);
-            symbols_.push_back(merges_.byte_id(word[i]));
+            symbols_.push_back(merges_.symbol(word[i]));
             spans_.push_back(1);
             begins_.push_back(1);
-            if (i) append(i - 1, merges_.byte_rank(word[i - 1], word[i]));
+            if (i) append(i - 1, merges_.rank_of_units(word[i - 1], word[i]));
         }
         for (size_t done = 0; !ranks_.empty(); ++done) {
             stop_if_cancelled(done);
@@ -152,8 +153,8 @@ class LongWordMerger {
     const MergeTable<Id>& merges_;
     const std::atomic<bool>& cancelled_;
     std::vector<Id> symbols_;
-    std::vector<uint32_t> spans_;  // the length of the symbol that starts or ends here
-    std::vector<uint8_t> begins_;  // whether a symbol starts at this byte
+    std::vector<uint32_t> spans_;  // the length, in units, of the symbol that starts or ends here
+    std::vector<uint8_t> begins_;  // whether a symbol starts at this unit
     std::vector<Node> nodes_;
     std::vector<uint32_t> heads_, tails_;  // rank -> the first and last elements of its list
     // The ranks of non-empty lists, lowest on top.

@@ -67,6 +67,13 @@ class MergeTable {
     }
     size_t size() const { return merged_.size(); }
 
+    // A word consists of bytes, or of symbols that earlier merges made: the symbol of a unit, and
+    // the rank of two.
+    Id symbol(uint8_t byte) const { return byte_id(byte); }
+    Id symbol(Id id) const { return id; }
+    uint32_t rank_of_units(uint8_t left, uint8_t right) const { return byte_rank(left, right); }
+    uint32_t rank_of_units(Id left, Id right) const { return rank(left, right); }
+
   private:
     static Pair pair_of(Id left, Id right) { return Pair(left) << (8 * sizeof(Id)) | right; }
 

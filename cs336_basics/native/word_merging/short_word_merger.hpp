@@ -29,15 +29,16 @@ template <class Id, uint32_t CAPACITY>
 struct ShortWord {
     alignas(64) int32_t numbers[CAPACITY];  // of the pairs, by start position
     Id symbols[CAPACITY];                   // by start position
-    uint64_t begins;                        // a mask of the bytes that start a symbol
+    uint64_t begins;                        // a mask of the units that start a symbol
 
-    // Start with the bytes of a word.
-    CS336_INLINE void start(const MergeTable<Id>& merges, const uint8_t* bytes, uint32_t length) {
+    // Start with the units of a word: bytes, or symbols.
+    template <class Unit>
+    CS336_INLINE void start(const MergeTable<Id>& merges, const Unit* units, uint32_t length) {
         for (int32_t& number : numbers) number = UNRANKED;
-        symbols[0] = merges.byte_id(bytes[0]);
+        symbols[0] = merges.symbol(units[0]);
         for (uint32_t i = 1; i < length; ++i) {
-            symbols[i] = merges.byte_id(bytes[i]);
-            numbers[i - 1] = number_of_pair(merges.byte_rank(bytes[i - 1], bytes[i]), i - 1);
+            symbols[i] = merges.symbol(units[i]);
+            numbers[i - 1] = number_of_pair(merges.rank_of_units(units[i - 1], units[i]), i - 1);
         }
         begins = ~uint64_t{0} >> (64 - length);
     }
@@ -93,10 +94,11 @@ class ShortWordMerger {
     ShortWordMerger(const MergeTable<Id>& merges, SimdLevel simd_level)
         : merges_(merges), simd_level_(simd_level) {}
 
-    // Write the ids of a word of 1 to MAX_LENGTH bytes. Returns the end of the ids.
-    Id* merge(const uint8_t* word, size_t length, Id* out) const {
+    // Write the ids of a word of 1 to MAX_LENGTH bytes or symbols. Returns the end of the ids.
+    template <class Unit>
+    Id* merge(const Unit* word, size_t length, Id* out) const {
         if (length == 1) {
-            *out = merges_.byte_id(*word);
+            *out = merges_.symbol(*word);
             return out + 1;
         }
 #if defined(CS336_X86)
@@ -121,10 +123,10 @@ class ShortWordMerger {
     using Word = ShortWord<Id, CAPACITY>;
 
     // Inlined into callers, so that the compiler vectorizes it for their instruction sets.
-    template <uint32_t CAPACITY>
-    CS336_INLINE Id* merge_in_array(const uint8_t* bytes, uint32_t length, Id* out) const {
+    template <uint32_t CAPACITY, class Unit>
+    CS336_INLINE Id* merge_in_array(const Unit* units, uint32_t length, Id* out) const {
         Word<CAPACITY> word;
-        word.start(merges_, bytes, length);
+        word.start(merges_, units, length);
         int32_t* const numbers = word.numbers;
         for (;;) {
             int32_t least = UNRANKED;
@@ -137,27 +139,27 @@ class ShortWordMerger {
         }
     }
 
-    template <uint32_t CAPACITY>
-    CS336_NOINLINE Id* merge_portable(const uint8_t* bytes, uint32_t length, Id* out) const {
-        return merge_in_array<CAPACITY>(bytes, length, out);
+    template <uint32_t CAPACITY, class Unit>
+    CS336_NOINLINE Id* merge_portable(const Unit* units, uint32_t length, Id* out) const {
+        return merge_in_array<CAPACITY>(units, length, out);
     }
 
 #if defined(CS336_X86)
     // For words that are not cached, AVX2 is 1.1 to 1.2 times as fast as SSE2 on Zen 3.
-    template <uint32_t CAPACITY>
-    CS336_AVX2 CS336_NOINLINE Id* merge_for_avx2(const uint8_t* bytes, uint32_t length,
+    template <uint32_t CAPACITY, class Unit>
+    CS336_AVX2 CS336_NOINLINE Id* merge_for_avx2(const Unit* units, uint32_t length,
                                                  Id* out) const {
-        return merge_in_array<CAPACITY>(bytes, length, out);
+        return merge_in_array<CAPACITY>(units, length, out);
     }
 
     // Like merge_in_array, but keeps the numbers in registers. With an array, every merge stores
     // single numbers and reads them back as vectors, so the merge waits for its own stores. For
     // Chinese text without a cache, the array version reaches 60 MB/s on Zen 5 and the register
     // version 86 MB/s.
-    template <int REGISTERS>
-    CS336_AVX512 Id* merge_in_registers(const uint8_t* bytes, uint32_t length, Id* out) const {
+    template <int REGISTERS, class Unit>
+    CS336_AVX512 Id* merge_in_registers(const Unit* units, uint32_t length, Id* out) const {
         Word<16 * REGISTERS> word;
-        word.start(merges_, bytes, length);
+        word.start(merges_, units, length);
         __m512i open[REGISTERS];
         for (int r = 0; r < REGISTERS; ++r) open[r] = _mm512_load_si512(word.numbers + 16 * r);
         for (;;) {

@@ -50,7 +50,7 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void trim()
         size_t encode(const uint8_t*, size_t, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*) except +
-        size_t encode_word(const uint8_t*, size_t, void*) except +
+        size_t encode_word(const uint8_t*, size_t, const uint8_t*, void*) except +
         size_t drop_word(const uint8_t*, size_t, const Dropout&, uint64_t, void*) except +
 
     cdef struct WholeWord:
@@ -66,11 +66,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
 
     cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
-
-    unique_ptr[CppEncoder] make_encoder(
-        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, const vector[Join]& joins,
-        size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
-        const WholeWords& whole_words) except +
 
     Failure encode_text(EncodingWorker&, const TextView&, const SpecialIds&, size_t, size_t,
                         size_t&) except +
@@ -116,6 +111,13 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void next()
         void close()
         const Failure& failure()
+
+
+cdef extern from "encoding/superword_encoder.hpp" namespace "cs336" nogil:
+    unique_ptr[CppEncoder] make_encoder(
+        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, const vector[Join]& joins,
+        size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
+        const WholeWords& whole_words) except +
 
 
 cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:

@@ -311,7 +311,8 @@ cdef class Encoder:
                 cpp_worker.output.reserve(
                     (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
                 total += cpp_worker.encode_word(
-                    span.data, span.size, cpp_worker.output.data() + total * self.id_size)
+                    span.data, span.size, span.data + span.size,
+                    cpp_worker.output.data() + total * self.id_size)
             return self.to_list(cpp_worker.output.data(), total, worker is None)
         finally:
             if worker is None:

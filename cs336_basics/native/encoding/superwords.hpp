@@ -1,0 +1,121 @@
+// SuperwordMerges: the merges that join words, at the end of a vocabulary such as SuperBPE's.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/hashing.hpp"
+#include "encoding/join_filter.hpp"
+
+namespace cs336 {
+
+// Whether the tokens of a merge are of different words: a space starts the right one.
+inline bool joins_words(const Join& join) {
+    const auto byte = [&](int i) { return uint8_t(join.window >> 8 * i); };
+    return byte(2) != ' ' && byte(3) == ' ';
+}
+
+// Two-stage training (Liu et al. 2025, SuperBPE) first learns merges within words, and then merges
+// that join the resulting symbols. Text can be encoded in the same two steps, which is faster,
+// because the symbols of a word are in the cache, and most boundaries between two symbols are
+// joined by no merge of the second step.
+//
+// The two steps give the ids of all merges together if no merge of the second step makes a token
+// that a merge of the first step joins: while there is a pair of the first step, it has the lower
+// rank, and afterwards, no new one appears.
+template <class Id>
+class SuperwordMerges {
+  public:
+    // `merges` has three ids for every rank, as for MergeTable, and `joins` the join of each merge.
+    SuperwordMerges(const uint32_t* merges, const std::vector<Join>& joins,
+                    const HashSeed& seed = process_hash_seed())
+        : num_merges_(joins.size()),
+          first_rank_(first_superword(joins)),
+          multiplier_(seed.multiplier) {
+        const std::vector<uint64_t> pairs = symbol_pairs(merges);
+        int bits = MIN_BITS;
+        while ((size_t{1} << bits) < BITS_PER_PAIR * pairs.size()) ++bits;
+        shift_ = 64 - bits;
+        known_.resize(size_t{1} << (bits - 6));
+        for (const uint64_t pair : pairs) {
+            const uint64_t bit = bit_of(Id(pair >> 32), Id(pair));
+            known_[bit >> 6] |= uint64_t{1} << (bit & 63);
+        }
+    }
+
+    // Whether it pays to encode in two steps, and the result is certainly the same.
+    bool are_useful() const { return is_exact_ && first_rank_ < num_merges_; }
+    // The number of merges of the first step.
+    size_t first_rank() const { return first_rank_; }
+
+    // Whether a merge of the second step may join tokens that end and start with these symbols. Even
+    // if none does, the result is true for a few percent of all pairs.
+    CS336_INLINE bool may_join(Id left, Id right) const {
+        const uint64_t bit = bit_of(left, right);
+        return known_[bit >> 6] >> (bit & 63) & 1;
+    }
+
+  private:
+    static constexpr int MIN_BITS = 10;
+    static constexpr size_t BITS_PER_PAIR = 32;
+
+    CS336_INLINE uint64_t bit_of(Id left, Id right) const {
+        return (uint64_t{left} << 32 | right) * multiplier_ >> shift_;
+    }
+
+    // The rank that divides best the merges that join words from the others; the number of merges
+    // if most merges after this rank join no words.
+    static size_t first_superword(const std::vector<Join>& joins) {
+        // Of the merges from a rank on: those that join words, minus the others.
+        ptrdiff_t surplus = 0, most = 0;
+        size_t first = joins.size();
+        for (size_t rank = joins.size(); rank-- > 0;) {
+            surplus += joins_words(joins[rank]) ? 1 : -1;
+            if (surplus > most) {
+                most = surplus;
+                first = rank;
+            }
+        }
+        return first;
+    }
+
+    // The last symbol of the left token and the first symbol of the right token of every merge of
+    // the second step.
+    std::vector<uint64_t> symbol_pairs(const uint32_t* merges) {
+        std::vector<uint64_t> pairs;
+        if (first_rank_ == num_merges_) return pairs;
+        uint32_t num_ids = 0;
+        for (size_t i = 0; i < 3 * num_merges_; ++i) num_ids = std::max(num_ids, merges[i] + 1);
+        // The first and last symbols of every token; NONE if no merge of the second step made it.
+        constexpr uint32_t NONE = UINT32_MAX;
+        std::vector<uint32_t> first(num_ids, NONE), last(num_ids, NONE);
+        std::vector<uint8_t> is_used(num_ids);  // by the first step, or by an earlier merge
+        for (size_t i = 0; i < 3 * first_rank_; ++i) is_used[merges[i]] = 1;
+        for (size_t rank = first_rank_; rank < num_merges_; ++rank) {
+            const uint32_t left = merges[3 * rank], right = merges[3 * rank + 1];
+            const uint32_t made = merges[3 * rank + 2];
+            is_used[left] = is_used[right] = 1;
+            // Each token has one history if it is made once, and before it is joined.
+            if (is_used[made]) is_exact_ = false;
+            is_used[made] = 1;
+            const uint32_t before = last[left] == NONE ? left : last[left];
+            const uint32_t after = first[right] == NONE ? right : first[right];
+            pairs.push_back(uint64_t{before} << 32 | after);
+            first[made] = first[left] == NONE ? left : first[left];
+            last[made] = last[right] == NONE ? right : last[right];
+        }
+        return pairs;
+    }
+
+    bool is_exact_ = true;
+    const size_t num_merges_, first_rank_;
+    const uint64_t multiplier_;
+    int shift_;
+    std::vector<uint64_t> known_;  // a bit for every hash of two symbols
+};
+
+}  // namespace cs336

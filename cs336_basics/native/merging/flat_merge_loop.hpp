@@ -216,13 +216,10 @@ class FlatMergeLoop final : public MergeLoop {
         std::vector<PairTable> counted(num_parts);
         each_part([&](size_t part, InterruptCheck& interrupt) {
             PairTable& found = counted[part];
-            cells_.for_each_pair(part, interrupt, [&](Position, Token left, Token right,
-                                                      int64_t count) {
-                const uint64_t key = PairTable::key_of(left, right);
-                if (!frequent.may_reach_threshold(pairs_.hash(key))) return;
-                PairId id = found.find(key);
-                if (id == NO_PAIR) id = found.add(left, right, 0);
-                found[id].count += count;
+            each_frequent(part, interrupt, frequent, found, [&](const PairOccurrence& at, PairId id) {
+                if (id == NO_PAIR) id = found.find(at.key);  // it may have been added meanwhile
+                if (id == NO_PAIR) id = found.add(uint32_t(at.key >> 32), uint32_t(at.key), 0);
+                found[id].count += at.count;
                 ++found[id].num_postings;
             });
         });
@@ -252,12 +249,8 @@ class FlatMergeLoop final : public MergeLoop {
         }
         each_part([&](size_t part, InterruptCheck& interrupt) {
             PairTable& found = counted[part];
-            cells_.for_each_pair(part, interrupt, [&](Position p, Token left, Token right,
-                                                      int64_t) {
-                const uint64_t key = PairTable::key_of(left, right);
-                if (!frequent.may_reach_threshold(pairs_.hash(key))) return;
-                Pair& pair = found[found.find(key)];
-                if (pair.postings) *pair.postings++ = p;
+            each_frequent(part, interrupt, frequent, found, [&](const PairOccurrence& at, PairId id) {
+                if (found[id].postings) *found[id].postings++ = at.position;
             });
         });
         heap_.rebuild();
@@ -266,7 +259,8 @@ class FlatMergeLoop final : public MergeLoop {
     // Sum the counts of the pairs in a table without keys, and choose the threshold.
     PairSums sum_pairs() {
         const size_t num_parts = cells_.num_parts();
-        std::vector<PairSums> sums(num_parts, PairSums(num_tokens_, num_parts));
+        const size_t num_wanted = size_t(options_.num_merges) - merges.size();
+        std::vector<PairSums> sums(num_parts, PairSums(num_tokens_, num_wanted, num_parts));
         each_part([&](size_t part, InterruptCheck& interrupt) {
             PairSums& own = sums[part];
             own.start();
@@ -279,6 +273,41 @@ class FlatMergeLoop final : public MergeLoop {
         threshold_ = lower_threshold(sums[0]);
         sums[0].keep_reaching(threshold_);
         return std::move(sums[0]);
+    }
+
+    struct PairOccurrence {
+        uint64_t key;
+        int64_t count;
+        Position position;
+    };
+
+    // Call function(occurrence, id in `table`) for all pairs in a part that may reach the threshold,
+    // in order. Whether a pair does is unpredictable, and the table is larger than the caches.
+    // Therefore, the occurrences are collected without a branch, and their entries are prefetched.
+    template <class Function>
+    void each_frequent(size_t part, InterruptCheck& interrupt, const PairSums& frequent,
+                       const PairTable& table, Function function) const {
+        constexpr size_t GROUP = 64;
+        PairOccurrence group[GROUP];
+        PairId ids[GROUP];
+        size_t size = 0;
+        const auto finish_group = [&] {
+            for (size_t i = 0; i < size; ++i) Policy::prefetch(table.slot_of(group[i].key));
+            for (size_t i = 0; i < size; ++i) {
+                ids[i] = table.find(group[i].key);
+                if (ids[i] != NO_PAIR) Policy::prefetch(&table[ids[i]]);
+            }
+            for (size_t i = 0; i < size; ++i) function(group[i], ids[i]);
+            size = 0;
+        };
+        cells_.for_each_pair(
+            part, interrupt, [&](Position p, Token left, Token right, int64_t count) {
+                const uint64_t key = PairTable::key_of(left, right);
+                group[size] = {key, count, p};
+                size += frequent.may_reach_threshold(pairs_.hash(key));
+                if (size == GROUP) finish_group();
+            });
+        finish_group();
     }
 
     // The merges to learn are mostly pairs that are frequent now, and each merge makes others

@@ -19,9 +19,13 @@ namespace cs336 {
 
 class PairSums {
   public:
-    // A table for `num_pairs` occurrences of pairs, of which `num_tables` are in memory together.
-    PairSums(size_t num_pairs, size_t num_tables) {
-        while (bits_ < MAX_BITS && (size_t{1} << bits_) < num_pairs / 2 &&
+    // A table for `num_pairs` occurrences of pairs, of which `num_wanted` pairs are wanted, and of
+    // which `num_tables` are in memory together. The other pairs add about num_pairs / 2^bits to
+    // each sum. In real text, this is far less than the counts of the wanted pairs if there are 64
+    // slots for each, however long the text is.
+    PairSums(size_t num_pairs, size_t num_wanted, size_t num_tables) {
+        const size_t num_slots = std::min(num_pairs / 2, 64 * num_wanted);
+        while (bits_ < MAX_BITS && size_t{1} << bits_ < num_slots &&
                num_tables << bits_ < MAX_SLOTS) {
             ++bits_;
         }

@@ -47,7 +47,7 @@ class WordCells {
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               size_t num_threads, InterruptCheck::KeepGoing keep_going,
               BytePairs& byte_pairs)
-        : widths_(256, 1) {
+        : widths_(256, 1), num_starting_(256) {
         reserve(offsets, counts, num_words);
         cells_[0] = NO_TOKEN;
         const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words);
@@ -80,7 +80,7 @@ class WordCells {
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               size_t num_threads, InterruptCheck::KeepGoing keep_going,
               const StartingSymbols<Token>& symbols, size_t num_tokens)
-        : widths_(num_tokens, 1) {
+        : widths_(num_tokens, 1), num_starting_(num_tokens) {
         const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words);
         const Layout layout{data, offsets, counts, words.data()};
         std::vector<size_t> first_words;  // of each chunk, and the number of words
@@ -132,21 +132,12 @@ class WordCells {
     // in a part.
     template <class Function>
     void for_each_pair(size_t part, InterruptCheck& interrupt, Function function) const {
-        Position p = part_starts_[part];
-        const Position stop = part_starts_[part + 1];
-        size_t run = p < stop ? run_of(p) : 0;
-        while (p < stop) {
-            while (p >= run_starts_[run + 1]) ++run;
-            Token left = cells_[p], right;
-            Position q = p + widths_[left];
-            while ((right = cells_[q]) != NO_TOKEN) {
-                interrupt.at(p);
-                function(p, left, right, run_counts_[run]);
-                p = q;
-                left = right;
-                q += widths_[right];
-            }
-            p = q + 1;
+        // Before the first merge, no cell waits for the width of the token before it.
+        if (widths_.size() == num_starting_) {
+            for_each_pair(part, interrupt, function, [](Token) { return Position{1}; });
+        } else {
+            const uint32_t* const widths = widths_.data();
+            for_each_pair(part, interrupt, function, [=](Token token) { return widths[token]; });
         }
     }
 
@@ -156,6 +147,30 @@ class WordCells {
     // A thread starts in about 50 microseconds and lays out this many cells in a millisecond.
     static constexpr size_t CELLS_OF_A_THREAD = size_t{1} << 18;
     static constexpr size_t MAX_THREADS = 64;  // each has a 1 MiB array of counts
+
+    template <class Function, class Width>
+    CS336_INLINE void for_each_pair(size_t part, InterruptCheck& interrupt, Function& function,
+                                    Width width) const {
+        const Token* const cells = cells_.data();
+        Position p = part_starts_[part];
+        const Position stop = part_starts_[part + 1];
+        size_t run = p < stop ? run_of(p) : 0;
+        while (p < stop) {
+            while (p >= run_starts_[run + 1]) ++run;
+            const int64_t count = run_counts_[run];
+            interrupt.at(p);
+            Token left = cells[p], right;
+            Position q = p + width(left);
+            while ((right = cells[q]) != NO_TOKEN) {
+                function(p, left, right, count);
+                p = q;
+                left = right;
+                q += width(right);
+                if ((p & 0xFFFFF) == 0) interrupt.at(p);  // words may be long
+            }
+            p = q + 1;
+        }
+    }
 
     static constexpr size_t CHUNK_SIZE = size_t{1} << 20;    // bytes of words
 
@@ -322,6 +337,7 @@ class WordCells {
 
     std::vector<Token> cells_;
     std::vector<uint32_t> widths_;      // of the tokens, in cells
+    size_t num_starting_;               // tokens; each has one cell
     std::vector<Position> run_starts_;  // the start of every run, and a number above all positions
     std::vector<int64_t> run_counts_;
     std::vector<Position> part_starts_;  // the start of every part, and the end of the last part

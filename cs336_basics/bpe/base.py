@@ -88,8 +88,8 @@ class BPE_Trainer:
             are continued. Create the tokenizer with `tokenizer_pattern`.
         superwords_pattern: Split pattern that no superword crosses. Defaults to
             `pattern_of_superwords(pattern)`: lines, with numbers split as by `pattern`. A
-            superword has at most `max_words` words, by default MAX_WORDS, also if `continue_from`
-            is continued with the default pattern of superwords as `pattern`.
+            superword has at most `max_words` words, by default MAX_WORDS. To continue superwords,
+            pass their pattern as `pattern` and their `max_words`.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -194,8 +194,6 @@ class BPE_Trainer:
                 argument="superwords_pattern",
                 remedy=("give ", Argument("superwords_from")),
             )
-        elif continue_from is not None and pattern == pattern_of_superwords(pattern):
-            self.limits = self._limits_of_superwords()
         self.timings = dict.fromkeys(PHASES, 0.0)
         self.served: list[int | None] = []
 
@@ -473,7 +471,7 @@ class BPE_Trainer:
             rules = replace(
                 self.rules(start.num_merges(vocab_size, tokens)),
                 start=start,
-                limits=self._limits_of_superwords(),
+                limits=self.limits_of_superwords(),
             )
             splitter = splitting.Splitter(
                 self.tokenizer_pattern, splitter.special_tokens, splitter.normalizer
@@ -482,7 +480,8 @@ class BPE_Trainer:
         recorder.finish()
         return learned
 
-    def _limits_of_superwords(self) -> Limits:
+    def limits_of_superwords(self) -> Limits:
+        """Return the limits of superwords: `limits`, with at most MAX_WORDS words by default."""
         return replace(self.limits, max_words=self.limits.max_words or MAX_WORDS)
 
     def _learn(

@@ -35,6 +35,7 @@ from cs336_basics.text.normalization import NORMALIZERS
 if TYPE_CHECKING:
     from cs336_basics.data.mixture import Portion
     from cs336_basics.data.parity_sources import ParitySources
+    from cs336_basics.data.train_tokenizer import Superwords
     from cs336_basics.text import Corpus
     from cs336_basics.tokenizer.definition import TokenizerDefinition
 
@@ -403,7 +404,7 @@ def _train(options: Options, files: contextlib.ExitStack) -> None:
             progress=True,
             min_frequency=options.min_frequency,
             max_token_length=options.max_token_length,
-            max_words=options.max_words,
+            max_words=start.max_words if options.max_words is None else options.max_words,
             whole_characters=options.whole_characters,
             forbid=options.forbid,
             require=_required_words(options.require),
@@ -422,6 +423,7 @@ def _train(options: Options, files: contextlib.ExitStack) -> None:
             largest,
             start.special_tokens,
             continued=start.continued,
+            superwords=start.superwords,
             mixture=mixture,
             temperature=options.temperature,
             parity=parity,
@@ -515,7 +517,7 @@ def _save_prefixes(folder: Path, largest: Path, sizes: Sequence[int]) -> None:
         largest: Directory of the largest tokenizer.
         sizes: The other sizes.
     """
-    from cs336_basics.formats.huggingface.tokenizer_json import TRAINING_FILE
+    from cs336_basics.tokenizer.definition import TRAINING_FILE
     from cs336_basics.tokenizer.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_directory(largest)
@@ -554,6 +556,12 @@ class _Start:
     normalizer: str | None
     special_tokens: list[str]
     continued: TokenizerDefinition | None = None
+    superwords: Superwords | None = None
+
+    @property
+    def max_words(self) -> int | None:
+        """The limit of the superwords to continue."""
+        return None if self.superwords is None else self.superwords.max_words
 
     @property
     def continue_from(self) -> tuple[dict[int, bytes], list[Pair]] | None:
@@ -568,6 +576,7 @@ def _start(options: Options) -> _Start:
         pattern = "gpt2" if options.pattern is None else options.pattern
         return _Start(pattern, options.normalizer, new_tokens)
     # Imported here, because only --continue needs these modules.
+    from cs336_basics.data.train_tokenizer import superwords_of
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
@@ -593,7 +602,8 @@ def _start(options: Options) -> _Start:
         normalizer = options.normalizer
     tokens = [token.content for token in definition.added_tokens]
     added = [token for token in new_tokens if token not in tokens]
-    return _Start(pattern, normalizer, [*tokens, *added], definition)
+    superwords = superwords_of(options.continue_) if pattern == definition.pattern else None
+    return _Start(pattern, normalizer, [*tokens, *added], definition, superwords)
 
 
 COMMAND = Command(

@@ -7,16 +7,20 @@ save word counts, add saved counts, and count with Ray.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
 from cs336_basics._support.errors import Argument, InputError, OutputExistsError
 from cs336_basics._support.files import named_directory, sha256_file
 from cs336_basics._support.paths import printable_path
+from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
@@ -24,14 +28,65 @@ from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.data.mixture import Portion, tempered_weights
 from cs336_basics.data.parity_sources import ParitySources
 from cs336_basics.splitting import Splitter
+from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text import Corpus
-from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
+from cs336_basics.tokenizer.definition import (
+    TOKENIZER_FILE,
+    TRAINING_FILE,
+    TokenizerDefinition,
+)
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 _NO_MIXTURE: Mapping[Portion, Corpus | None] = MappingProxyType({})
 
+_MOST_TRAINING_BYTES = 1 << 26
+"""Maximum size of a training.json that is read. It lists the files of the corpus."""
+
 MOST_HASHED = 1 << 30
 """Maximum size in bytes of an input file whose hash is recorded."""
+
+
+@dataclass(frozen=True)
+class Superwords:
+    """How superwords were learned, as training.json records it.
+
+    Raises:
+        ValueError, TypeError: If a value is invalid.
+    """
+
+    superwords_from: int
+    """Size of the vocabulary from which on merges joined words."""
+    words_pattern: str
+    """Split pattern of the words."""
+    max_words: int
+    """Maximum number of words in a superword."""
+
+    def __post_init__(self) -> None:
+        checked_integer("superwords_from", self.superwords_from, 1, MAX_INT64)
+        checked_integer("max_words", self.max_words, 1, MAX_INT64)
+        resolve_pattern(self.words_pattern)
+
+
+def superwords_of(directory: str | os.PathLike[str]) -> Superwords | None:
+    """Return the record of the superwords of a tokenizer directory.
+
+    Returns:
+        None if the directory has no training.json, or the tokenizer has no superwords.
+
+    Raises:
+        ValueError: If the record is damaged.
+    """
+    path = Path(directory, TRAINING_FILE)
+    if not path.is_file():
+        return None
+    record = read_json_object(path, _MOST_TRAINING_BYTES)
+    if "superwords_from" not in record:
+        return None
+    values: dict[str, Any] = {field.name: record.get(field.name) for field in fields(Superwords)}
+    try:
+        return Superwords(**values)
+    except InputError as error:
+        raise error.at(str(path)) from None
 
 
 def train_tokenizer(
@@ -42,6 +97,7 @@ def train_tokenizer(
     special_tokens: Sequence[str],
     *,
     continued: TokenizerDefinition | None = None,
+    superwords: Superwords | None = None,
     mixture: Mapping[Portion, Corpus | None] = _NO_MIXTURE,
     temperature: float | None = None,
     parity: ParitySources | None = None,
@@ -66,6 +122,8 @@ def train_tokenizer(
         continued: Definition of the tokenizer whose vocabulary the trainer continues. The new
             tokenizer keeps the flags of its added tokens, and its post-processor. Its added tokens
             must be among `special_tokens`.
+        superwords: Record of the superwords of `continued`; see `superwords_of`. If the trainer
+            learns no superwords of its own, the new tokenizer keeps this record.
         mixture: Instead of `corpus` and `counts`, corpora that have their weights as shares of the
             bytes; see `WordCounts.mixed`. None stands for the word counts at the path of the
             portion, written by `WordCounts.save`.
@@ -166,8 +224,17 @@ def train_tokenizer(
         **({"require": trainer.require} if trainer.require else {}),
         **text,
     }
+    if continued is not None:
+        training["continued"] = {
+            "tokenizer_hash": continued.digest,
+            "vocab_size": len(continued.vocab),
+        }
     if trainer.superwords_from is not None:
-        training |= {"superwords_from": trainer.superwords_from, "words_pattern": trainer.pattern}
+        max_words = trainer.limits_of_superwords().max_words
+        assert max_words is not None
+        superwords = Superwords(trainer.superwords_from, trainer.pattern, max_words)
+    if superwords is not None:
+        training |= dataclasses.asdict(superwords)
     known = {token.content: token for token in continued.added_tokens} if continued else {}
     definition = TokenizerDefinition(
         vocab,

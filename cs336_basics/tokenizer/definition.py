@@ -41,6 +41,9 @@ MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
 TOKENIZER_FILE = "tokenizer.json"
 """Name of the file to which `Tokenizer.save` writes a definition."""
 
+TRAINING_FILE = "training.json"
+"""Name of the file to which `Tokenizer.save` writes how the tokenizer was made."""
+
 ABSENT = -1
 """Placeholder for the id of a byte without a token."""
 

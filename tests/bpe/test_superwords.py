@@ -1,5 +1,7 @@
 """Superwords: merges that may cross the words of a line, as in SuperBPE."""
 
+import random
+import warnings
 from collections import Counter
 
 import pytest
@@ -37,7 +39,11 @@ def test_tokens_span_words_but_neither_lines_nor_numbers(name):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-texts = st.lists(st.text("ab 1\n", max_size=30) | st.just("a b a b a b\n"), max_size=6)
+long_lines = st.lists(st.sampled_from(["a", " b", " ab", ".", " ", "1", "é"]), max_size=60)
+texts = st.lists(
+    st.text("ab 1\n", max_size=30) | st.just("a b a b a b\n") | long_lines.map("".join),
+    max_size=6,
+)
 
 
 def check_against_the_specification(name, texts, num_words_merged, num_superwords, pattern, most):
@@ -81,6 +87,26 @@ def test_equals_the_specification_at_length(
     name, texts, num_words_merged, num_superwords, pattern, most
 ):
     check_against_the_specification(name, texts, num_words_merged, num_superwords, pattern, most)
+
+
+def test_several_threads_learn_the_same_superwords():
+    chooser = random.Random(6)
+    words = [bytes(chooser.choices(b"abcdefgh", k=chooser.randint(1, 6))) for _ in range(300)]
+    lines = {
+        b" ".join(words[int(300 * chooser.random() ** 3)] for _ in range(40)): 1 + i % 3
+        for i in range(14_000)  # far more cells than one thread lays out
+    }
+    words_alone = Counter(word for line in lines for word in line.split())
+    first = TRAINERS["native"]().train_from_counts(words_alone, 300)
+    options = {"continue_from": first, "pattern": r"[^\n]+|\n+", "max_words": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of words that are not pre-tokens
+        learned = [
+            TRAINERS["native"](num_workers=number, **options).train_from_counts(lines, 400)
+            for number in (1, 3)
+        ]
+    assert learned[0] == learned[1]
+    assert any(b" " in token for token in learned[0][0].values())
 
 
 @pytest.mark.parametrize("execution", ["serial", "threads", "processes"])
@@ -156,7 +182,9 @@ def test_continuing_gives_the_superwords_of_a_single_run():
     at_once = learn("native", [TEXT], 280, 330)
     before = learn("native", [TEXT], 280, 300)
     trainer = TRAINERS["native"](
-        pattern=before.pattern, continue_from=(before.vocab, before.merges)
+        pattern=before.pattern,
+        continue_from=(before.vocab, before.merges),
+        max_words=MAX_WORDS,
     )
     vocab, merges = trainer.train_from_iterator([TEXT], 330, [])
     assert (vocab, merges) == (at_once.vocab, at_once.merges)

@@ -14,6 +14,7 @@ import regex
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe import DEFAULT_TRAINER
+from cs336_basics.bpe.limits import num_words
 from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.splitting import PATTERNS, Splitter, pattern_of_superwords
@@ -116,7 +117,8 @@ def test_superwords_are_learned_and_recorded(tmp_path, capsys):
     assert tokenizer.pattern == pattern_of_superwords("gpt2")
     assert any(b" the end" in left + right for left, right in tokenizer.merges)
     record = json.loads((tmp_path / "out" / "training.json").read_text())
-    assert (record["superwords_from"], record["words_pattern"]) == (280, "gpt2")
+    superwords = {"superwords_from": 280, "words_pattern": "gpt2", "max_words": 4}
+    assert superwords.items() <= record.items()
     counts = ["--save-counts", str(tmp_path / "counts.npz")]
     assert main([*words, "--output", str(tmp_path / "two"), *counts]) == 2
     assert "leave out --counts and --save-counts" in capsys.readouterr().err
@@ -132,6 +134,33 @@ def test_superwords_are_learned_and_recorded(tmp_path, capsys):
     assert "error: --pattern must split text into words" in capsys.readouterr().err
     assert main([*more, "--output", str(tmp_path / "three"), "--pattern", "gpt2"]) == 0
     assert "only with the new pattern" not in capsys.readouterr().err
+
+
+def test_continued_superwords_keep_their_record(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("at the end of the day, at the end of the night\n" * 20)
+    common = ["--input", str(text), "--output"]
+    first, more, less = tmp_path / "first", tmp_path / "more", tmp_path / "less"
+    options = ["--vocab-size", "278", "--superwords-from", "272", "--max-words", "3"]
+    assert main([*common, str(first), *options]) == 0
+    options = ["--vocab-size", "279", "--continue", str(first)]
+    assert main([*common, str(more), *options]) == 0
+    assert max(map(num_words, Tokenizer.from_directory(more).vocab.values())) == 3
+    records = [json.loads((folder / "training.json").read_text()) for folder in (first, more)]
+    superwords = {"superwords_from": 272, "words_pattern": "gpt2", "max_words": 3}
+    assert all(superwords.items() <= record.items() for record in records)
+    assert "continued" not in records[0]
+    assert records[1]["continued"] == {
+        "tokenizer_hash": records[0]["tokenizer_hash"],
+        "vocab_size": 278,
+    }
+
+    (first / "training.json").write_text(json.dumps({**records[0], "max_words": "many"}))
+    assert main([*common, str(less), *options]) == 2
+    assert "training.json" in capsys.readouterr().err
+    (first / "training.json").unlink()  # without a record, there is no limit
+    assert main([*common, str(less), *options]) == 0
+    assert max(map(num_words, Tokenizer.from_directory(less).vocab.values())) > 3
 
 
 @pytest.mark.parametrize(

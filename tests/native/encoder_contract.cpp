@@ -29,6 +29,7 @@
 #include "encoding/batch_encoder.hpp"
 #include "encoding/decoder.hpp"
 #include "encoding/encoder.hpp"
+#include "encoding/superword_encoder.hpp"
 #include "word_merging/pair_ranks.hpp"
 #include "encoding/text_cutter.hpp"
 #include "word_merging/word_group_merger.hpp"

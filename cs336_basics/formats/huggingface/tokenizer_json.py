@@ -35,13 +35,15 @@ from cs336_basics.formats.huggingface.post_processors import post_processor_json
 from cs336_basics.formats.huggingface.pretokenizers import pattern_of, pre_tokenizer_of
 from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve_pattern
 from cs336_basics.splitting.reference import unicode_version
-from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
+from cs336_basics.tokenizer.definition import (
+    TOKENIZER_FILE,
+    TRAINING_FILE,
+    TokenizerDefinition,
+)
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Runtime
     from cs336_basics.tokenizer import Tokenizer
-
-TRAINING_FILE = "training.json"
 
 VERSION = "1.0"
 

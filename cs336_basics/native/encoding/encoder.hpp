@@ -436,8 +436,8 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        // Encode a word, or a part or segment of a word, that is not in its first slot of the cache.
-        // For a new word, this may leave a gap of `length` ids; see `fill_gaps`.
+        // Encode a word, or a part or segment of a word, that is not in its first slot of the
+        // cache. For a new word, this may leave a gap of `length` ids; see `fill_gaps`.
         template <Piece PIECE>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {

@@ -87,8 +87,8 @@ class JoinFilter {
         return (known_[bit >> 6] >> (bit & 63) & 1) & (mask != 0);
     }
 
-    // Whether any merge joins these two bytes. Words rarely end where the result is true, so this is
-    // the faster question there, although its answer is less exact.
+    // Whether any merge joins these two bytes. Words rarely end where the result is true, so this
+    // is the faster question there, although its answer is less exact.
     CS336_INLINE bool may_meet(uint8_t before, uint8_t after) const {
         const unsigned bytes = before | unsigned(after) << 8;
         return meets_[bytes >> 6] >> (bytes & 63) & 1;

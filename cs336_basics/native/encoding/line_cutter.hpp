@@ -52,7 +52,7 @@ class LineCutter {
   private:
     static constexpr size_t BLOCK = 64;  // bytes
 
-    // A bit for each byte of a block and for the bytes before and after it, by the kind of the byte.
+    // A bit for each byte of a block, or for the byte before or after it, by the kind of the byte.
     // Bytes beyond ASCII are mostly letters; the remaining kind is everything else.
     struct Kinds {
         uint64_t letters = 0, digits = 0, spaces = 0;

@@ -52,8 +52,8 @@ class SuperwordMerges {
     // The number of merges of the first step.
     size_t first_rank() const { return first_rank_; }
 
-    // Whether a merge of the second step may join tokens that end and start with these symbols. Even
-    // if none does, the result is true for a few percent of all pairs.
+    // Whether a merge of the second step may join tokens that end and start with these symbols.
+    // Even if none does, the result is true for a few percent of all pairs.
     CS336_INLINE bool may_join(Id left, Id right) const {
         const uint64_t bit = bit_of(left, right);
         return known_[bit >> 6] >> (bit & 63) & 1;

@@ -60,11 +60,8 @@ class FlatMergeLoop final : public MergeLoop {
           cells_(laid_out(data, offsets, counts, num_words)),
           num_tokens_(cells_.size()),
           heap_(pairs_, tokens_),
-          before_(256),
-          after_(256) {
-        before_.resize(tokens_.size());
-        after_.resize(tokens_.size());
-    }
+          before_(tokens_.size()),
+          after_(tokens_.size()) {}
 
     bool run(double seconds) override {
         double start = seconds_now();
@@ -156,10 +153,6 @@ class FlatMergeLoop final : public MergeLoop {
 
     // --- counting pairs -------------------------------------------------------------------------
 
-    // The number of merges in the final vocabulary, including those of the existing vocabulary.
-    int64_t num_all_merges() const { return num_start_tokens() + options_.num_merges; }
-    int64_t num_start_tokens() const { return int64_t(options_.start_tokens.size()); }
-
     // Estimate the count of the pair that will be merged last, with a formula fitted to a dozen
     // corpora. The estimate is low on purpose: if it is too low, a few more pairs are kept; if it
     // is too high, the pairs must be counted again.
@@ -169,7 +162,7 @@ class FlatMergeLoop final : public MergeLoop {
             occurrences += byte_pairs_[i].count;
             most = std::max(most, byte_pairs_[i].count);
         }
-        const int64_t guess = occurrences / 64 / num_all_merges();
+        const int64_t guess = occurrences / 64 / options_.num_merges;
         return std::max(floor_, Policy::threshold(std::min(guess, most / 4)));
     }
 
@@ -216,12 +209,13 @@ class FlatMergeLoop final : public MergeLoop {
         std::vector<PairTable> counted(num_parts);
         each_part([&](size_t part, InterruptCheck& interrupt) {
             PairTable& found = counted[part];
-            each_frequent(part, interrupt, frequent, found, [&](const PairOccurrence& at, PairId id) {
+            const auto count = [&](const PairOccurrence& at, PairId id) {
                 if (id == NO_PAIR) id = found.find(at.key);  // it may have been added meanwhile
                 if (id == NO_PAIR) id = found.add(uint32_t(at.key >> 32), uint32_t(at.key), 0);
                 found[id].count += at.count;
                 ++found[id].num_postings;
-            });
+            };
+            each_frequent(part, interrupt, frequent, found, count);
         });
         for (const PairTable& part : counted) {
             for (const Pair& pair : part) {
@@ -249,9 +243,10 @@ class FlatMergeLoop final : public MergeLoop {
         }
         each_part([&](size_t part, InterruptCheck& interrupt) {
             PairTable& found = counted[part];
-            each_frequent(part, interrupt, frequent, found, [&](const PairOccurrence& at, PairId id) {
+            const auto write = [&](const PairOccurrence& at, PairId id) {
                 if (found[id].postings) *found[id].postings++ = at.position;
-            });
+            };
+            each_frequent(part, interrupt, frequent, found, write);
         });
         heap_.rebuild();
     }
@@ -281,9 +276,10 @@ class FlatMergeLoop final : public MergeLoop {
         Position position;
     };
 
-    // Call function(occurrence, id in `table`) for all pairs in a part that may reach the threshold,
-    // in order. Whether a pair does is unpredictable, and the table is larger than the caches.
-    // Therefore, the occurrences are collected without a branch, and their entries are prefetched.
+    // Call function(occurrence, id in `table`) for all pairs in a part that may reach the
+    // threshold, in order. Whether a pair does is unpredictable, and the table is larger than the
+    // caches. Therefore, the occurrences are collected without a branch, and their entries are
+    // prefetched.
     template <class Function>
     void each_frequent(size_t part, InterruptCheck& interrupt, const PairSums& frequent,
                        const PairTable& table, Function function) const {

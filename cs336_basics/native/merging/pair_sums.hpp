@@ -21,10 +21,10 @@ class PairSums {
   public:
     // A table for `num_pairs` occurrences of pairs, of which `num_wanted` pairs are wanted, and of
     // which `num_tables` are in memory together. The other pairs add about num_pairs / 2^bits to
-    // each sum. In real text, this is far less than the counts of the wanted pairs if there are 64
+    // each sum. In real text, this is far less than the counts of the wanted pairs if there are 256
     // slots for each, however long the text is.
     PairSums(size_t num_pairs, size_t num_wanted, size_t num_tables) {
-        const size_t num_slots = std::min(num_pairs / 2, 64 * num_wanted);
+        const size_t num_slots = std::min(num_pairs / 2, SLOTS_OF_A_PAIR * num_wanted);
         while (bits_ < MAX_BITS && size_t{1} << bits_ < num_slots &&
                num_tables << bits_ < MAX_SLOTS) {
             ++bits_;
@@ -80,6 +80,7 @@ class PairSums {
 
   private:
     static constexpr uint32_t MOST = UINT32_MAX;
+    static constexpr size_t SLOTS_OF_A_PAIR = 256;
     static constexpr int MAX_BITS = 24;
     static constexpr size_t MAX_SLOTS = size_t{1} << 27;  // of all tables: 512 MiB
 

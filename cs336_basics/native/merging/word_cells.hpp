@@ -93,7 +93,8 @@ class WordCells {
         }
         const size_t num_chunks = first_words.size();
         first_words.push_back(words.size());
-        const size_t threads = std::max<size_t>(1, std::min({num_threads, MAX_THREADS, num_chunks}));
+        const size_t threads =
+            std::max<size_t>(1, std::min({num_threads, MAX_THREADS, num_chunks}));
         std::vector<std::unique_ptr<Worker>> workers(threads);
         std::vector<Chunk> chunks(num_chunks);
         run_tasks(threads, num_chunks, keep_going,

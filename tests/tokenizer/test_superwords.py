@@ -1,0 +1,194 @@
+"""Tokenizers whose tokens span words: all ids, and everything that is done with them, are exact."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import TRAINERS, Tokenizer
+from cs336_basics.bpe.limits import MAX_WORDS, num_words
+from cs336_basics.counting import count_texts
+from cs336_basics.formats import check_tokenizer, export_tokenizer
+from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
+from cs336_basics.splitting import Splitter, pattern_of_superwords
+from cs336_basics.tokenizer.editing.prune import prune
+from cs336_basics.tokenizer.merge_steps import merge_steps
+from tests.errors import rejects
+from tests.texts import TEXTS, long_text
+from tests.tokenizer.examples import BYTES, END, reference_ids, skip_unless_available
+
+pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
+
+WORDS = [
+    "a",
+    " a",
+    " of",
+    " the",
+    " end",
+    ".",
+    ",",
+    " 12",
+    "  ",
+    "\n",
+    "\t",
+    " é",
+    "中文",
+    "。",
+    "'s",
+]
+
+random_lines = st.lists(st.sampled_from(WORDS), max_size=80).map("".join)
+"""Texts of words, some of them longer than the lines that are cut into words."""
+
+
+def superword_tokenizer(texts, words_size=270, size=300, special_tokens=(END,), **options):
+    trainer = TRAINERS["native"](superwords_from=words_size, num_workers=1, **options)
+    vocab, merges = trainer.train_from_iterator(texts, size, list(special_tokens))
+    return Tokenizer(vocab, merges, list(special_tokens), pattern=trainer.tokenizer_pattern)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    skip_unless_available("native")
+    texts = [*TEXTS.values(), long_text(1, 60_000)]
+    tokenizer = superword_tokenizer(texts, 900, 1500)
+    assert sum(num_words(token) > 1 for token in tokenizer.vocab.values()) > 100
+    return tokenizer
+
+
+def hostile_tokenizer(seed):
+    """Return a tokenizer with random merges, first mostly within words and then mostly of words.
+
+    A merge may precede the merges that make its tokens, and several may make the same token.
+    """
+    chooser = random.Random(seed)
+    tokens = [b"a", b"b", b" ", b".", b"1", b"\xc3", b"\xa9", b"\n"]
+    starts = [b" "]
+    merges = []
+    for step in range(chooser.randint(2, 60)):
+        left, right = chooser.choice(tokens), chooser.choice(tokens)
+        if step > 15 and chooser.random() < 0.8:
+            right = chooser.choice(starts)
+        pair = left, right
+        if pair in merges or len(left + right) > 12:
+            continue
+        merges.append(pair)
+        if left + right not in tokens:
+            tokens.append(left + right)
+            if left.startswith(b" "):
+                starts.append(left + right)
+    for _ in range(chooser.choice([0, 0, 1, 3])):
+        i, j = chooser.randrange(len(merges)), chooser.randrange(len(merges))
+        merges[i], merges[j] = merges[j], merges[i]
+    made = [token for token in tokens if len(token) > 1]
+    vocab = {**BYTES, **dict(enumerate(made, 256))}
+    pattern = chooser.choice([r"[^\n]+|\n+", pattern_of_superwords("gpt2"), "gpt2"])
+    return Tokenizer(vocab, merges, [END], pattern=pattern)
+
+
+def check_ids(tokenizer, text):
+    expected = reference_ids(tokenizer, text)
+    assert tokenizer.encode(text) == expected
+    assert tokenizer.encode_array(text).tolist() == expected
+    assert tokenizer.decode(expected) == text
+
+
+@settings(max_examples=25)
+@given(st.lists(random_lines, min_size=1, max_size=4), random_lines, st.integers(257, 300))
+def test_trained_superwords_are_encoded_as_defined(texts, text, words_size):
+    tokenizer = superword_tokenizer(texts, words_size, 320)
+    for line in [*texts, text]:
+        check_ids(tokenizer, line + END + line)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), random_lines | st.text("ab .1é\n", max_size=200))
+def test_hostile_merges_are_encoded_as_defined(seed, text):
+    check_ids(hostile_tokenizer(seed), text)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000)
+@given(
+    st.lists(random_lines, min_size=1, max_size=4),
+    random_lines | st.text("ab .1é\n", max_size=200),
+    st.integers(257, 300),
+)
+def test_superwords_are_encoded_as_defined_at_length(texts, text, words_size):
+    check_ids(superword_tokenizer(texts, words_size, 320), text)
+    check_ids(hostile_tokenizer(words_size * 7919 + len(text)), text)
+
+
+def test_one_long_line_is_encoded_in_pieces(tokenizer):
+    line = long_text(2, 6000).replace("\n", " ") + " of the" * 300 + " a" * 300
+    check_ids(tokenizer, line)
+
+
+def test_wide_ids_give_the_same_tokens(tokenizer):
+    far = {i if i < 1400 else i + 70_000: token for i, token in tokenizer.vocab.items()}
+    wide = Tokenizer(far, tokenizer.merges, [END], pattern=tokenizer.pattern)
+    for text in [*TEXTS.values(), long_text(3, 3000)]:
+        assert wide.encode(text) == [i if i < 1400 else i + 70_000 for i in tokenizer.encode(text)]
+
+
+def test_streams_offsets_and_batches_agree(tokenizer):
+    texts = [*TEXTS.values(), long_text(4, 5000)]
+    whole = "".join(texts)
+    ids = tokenizer.encode(whole)
+    pieces = [whole[i : i + 7] for i in range(0, len(whole), 7)]
+    assert list(tokenizer.encode_iterable(pieces)) == ids
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    found, offsets = tokenizer.encode_with_offsets(whole)
+    assert found == ids
+    for id, (start, stop) in itertools.islice(zip(ids, offsets, strict=True), 300):
+        part = tokenizer.decode_bytes([id])
+        if b"\xef" not in part and part.isascii():
+            assert whole[start:stop].encode() == part
+
+
+def test_the_steps_of_a_line_lead_to_its_ids(tokenizer):
+    text = long_text(5, 300)[:300] + " of the"
+    words = merge_steps(tokenizer, text)
+    assert [token_id for word in words for token_id in word.ids] == tokenizer.encode(text)
+    assert all(num_words(word.word) > 1 for word in words if len(word.word) > 30)
+
+
+def test_superwords_are_pruned_and_continued(tokenizer):
+    texts = [long_text(1, 30_000)]
+    splitter = Splitter(tokenizer.pattern, [END])
+    smaller = prune(tokenizer, 1200, count_texts(texts, splitter)).tokenizer
+    check_ids(smaller, texts[0][:2000])
+    trainer = TRAINERS["native"](
+        pattern=tokenizer.pattern,
+        continue_from=(tokenizer.vocab, tokenizer.merges),
+        max_words=MAX_WORDS,
+    )
+    vocab, merges = trainer.train_from_iterator(texts, 1600, [END])
+    assert merges[: len(tokenizer.merges)] == tokenizer.merges
+    larger = Tokenizer(vocab, merges, [END], pattern=tokenizer.pattern)
+    check_ids(larger, texts[0][:2000])
+    assert max(map(num_words, vocab.values())) <= MAX_WORDS
+
+
+@pytest.mark.parametrize("to", ["huggingface", "tiktoken"])
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3"])
+def test_exports_give_equal_ids(to, pattern, tmp_path):
+    pytest.importorskip({"huggingface": "tokenizers"}.get(to, to))
+    ours = superword_tokenizer([long_text(1, 30_000)], 500, 700, pattern=pattern)
+    assert any(num_words(token) > 1 for token in ours.vocab.values())
+    export_tokenizer(ours, to, tmp_path / "out")
+    check_tokenizer(ours, to, tmp_path / "out")
+    theirs = getattr(Tokenizer, f"from_{to}")(tmp_path / "out")
+    chooser = random.Random(5)
+    for _ in range(50):
+        text = "".join(chooser.choices(WORDS, k=chooser.randrange(60)))
+        assert theirs.encode(text) == ours.encode(text)
+
+
+def test_gguf_says_that_llama_cpp_splits_otherwise(tokenizer):
+    with rejects("pattern", "llama.cpp"):
+        gguf_vocab(tokenizer.definition, len(tokenizer.vocab))

@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from cs336_basics.tokenizer.merge_steps import merge_steps
+from cs336_basics.tokenizer.merged_words import merge_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -358,7 +358,7 @@ def _train(options: Options, files: contextlib.ExitStack) -> None:
     from cs336_basics.bpe.trace import trace_file
     from cs336_basics.data.mixture import corpus_names
     from cs336_basics.data.train_tokenizer import train_tokenizer
-    from cs336_basics.formats.huggingface.tokenizer_json import TRAINING_FILE
+    from cs336_basics.tokenizer.definition import TRAINING_FILE
     from cs336_basics.tokenizer.vocabulary import longest_tokens
 
     corpus = options.corpus() if options.input else None

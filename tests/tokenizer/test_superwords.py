@@ -6,7 +6,6 @@ import itertools
 import random
 
 import pytest
-from cs336_basics.tokenizer.merged_words import merge_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.splitting import Splitter, pattern_of_superwords
 from cs336_basics.tokenizer.editing.prune import prune
+from cs336_basics.tokenizer.merged_words import merge_steps
 from tests.errors import rejects
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import BYTES, END, reference_ids, skip_unless_available

@@ -78,9 +78,10 @@ class Options(SeveralTexts):
         "what a token attends to, as in train's --data.pack (default: as each run was trained; "
         "joined for other models)",
         None,
+        rare=True,
     )
     prompt_field: str | None = option(
-        "JSON Lines field that contains a prompt, for instruction data; requires answer_field", None
+        "JSON Lines field that contains a prompt; requires --answer-field", None
     )
     answer_field: str | None = option(
         "JSON Lines field that contains the answer to the prompt; only answers count", None

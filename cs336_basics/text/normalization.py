@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import TypeVar
 
 from cs336_basics._support.errors import InputError
@@ -167,21 +166,17 @@ def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, lis
 
 def changed_runs(text: str, normalizer: str | None) -> list[tuple[int, int, str]]:
     """Return the start and the end of each run that normalization changes, and what it becomes."""
-    after, origins = normalized_with_offsets(text, normalizer)
-    if origins is None:
-        return []
-    starts = [i for i in range(len(after)) if i == 0 or origins[i] > origins[i - 1]]
-    runs: list[tuple[int, int, str]] = []
-    for first, last in pairwise([*starts, len(after)]):
-        start, result = origins[first], after[first:last]
-        stop = origins[last] if last < len(after) else len(text)
-        if text[start:stop] == result:
-            continue
-        if runs and runs[-1][1] == start:  # they are neighbors
-            before = runs.pop()
-            start, result = before[0], before[2] + result
-        runs.append((start, stop, result))
-    return runs
+    changed: list[tuple[int, int, str]] = []
+    for first, last in doubtful_runs(normalizer)(text):
+        for offset, run in _runs(text[first:last], str(normalizer)):
+            result, start = _normalize(str(normalizer), run), first + offset
+            if result == run:
+                continue
+            if changed and changed[-1][1] == start:  # they are neighbors
+                before = changed.pop()
+                start, result = before[0], before[2] + result
+            changed.append((start, first + offset + len(run), result))
+    return changed
 
 
 def _normalized_run(run: str, normalizer: str) -> list[tuple[str, int]]:

@@ -65,7 +65,7 @@ def test_examples_can_be_parsed(command):
     [
         ("datasets show", "'show'"),
         ("download owt --split tets", "--split .*'tets'"),
-        ("train-bpe --vocab-size 300 --output new", "give --input, --mix, or --counts"),
+        ("train-bpe --vocab-size 300 --output new", "give --input, --mix, --parity or --counts"),
         ("compare --gigabytes inf", "--gigabytes .*'inf'"),
         ("encode --tokenizer a --input b --num-workers 4097", "--num-workers .*'4097'"),
         ("estimate --precision float64", "precision .*'float64'"),

@@ -106,7 +106,8 @@ def corruption(case: Case) -> int:
     name = chooser.choice(list(KINDS))
     artifact, (_, new, _) = KINDS[name], _old_and_new(name)
     path = case.folder / "artifact"
-    artifact.write(path, 2)
+    for version in (1, 2):
+        artifact.write(path, version)
     files = sorted(file for file in case.folder.rglob("*") if file.is_file())
     file = chooser.choice([f for f in files if f.name not in UNREAD and f.stat().st_size])
     whole = file.read_bytes()

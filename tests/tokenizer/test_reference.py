@@ -52,7 +52,7 @@ def matched_by_tokenizers(pattern: str) -> set[str]:
 @functools.cache
 def classed_differently() -> frozenset[str]:
     different: set[str] = set()
-    for pattern in (r"\p{L}+", r"\p{M}+", r"\p{N}+", r"\s+"):
+    for pattern in (r"\p{L}+", r"\p{M}+", r"\p{N}+", r"\p{P}+", r"\p{S}+", r"\s+"):
         ours = set("".join(regex.findall(pattern, ALL_CHARACTERS)))
         different |= ours ^ matched_by_tiktoken(pattern)
         different |= ours ^ matched_by_tokenizers(pattern)

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
+from cs336_basics._support.warnings import warn
 from cs336_basics.formats.agreement import Runtime
 from cs336_basics.formats.byte_strings import (
     collection_paused,
@@ -27,7 +28,7 @@ from cs336_basics.formats.byte_strings import (
 from cs336_basics.formats.recognition import recognized_directory
 from cs336_basics.formats.unsaid_parts import check_only_plain_parts, warn_of_post_processor
 from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
-from cs336_basics.splitting.splitter import check_special_tokens
+from cs336_basics.splitting.splitter import check_special_tokens, pretokenize
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.words import Pair
 
@@ -112,6 +113,10 @@ def load_gpt2(
         FileNotFoundError: If a file is missing.
         TypeError, ValueError: If `special_tokens` is invalid. See `check_special_tokens`.
         ValueError: If a file is malformed, or `source` is a file and `merges_file` is None.
+
+    Warns:
+        UserWarning: If `special_tokens` is None and some of the special tokens look like words, as
+            if merges were missing.
     """
     source = Path(source)
     if special_tokens is not None:
@@ -137,6 +142,7 @@ def load_gpt2(
     try:
         if special_tokens is None:
             special_tokens = _unmade_tokens(vocab, merges)
+            _warn_of_words(special_tokens)
         return TokenizerDefinition(vocab, merges, special_tokens)
     except InputError as error:
         raise InputError(str(error), place=os.fspath(source)) from None
@@ -173,6 +179,18 @@ def _unmade_tokens(vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[s
             "token because it is not UTF-8",
             remedy="pass special_tokens",
         ) from None
+
+
+def _warn_of_words(special_tokens: Sequence[str]) -> None:
+    """Warn about special tokens that ordinary text can contain as a whole pre-token."""
+    words = [token for token in special_tokens if len([*pretokenize(token)]) == 1]
+    if words:
+        listed = ", ".join(map(short_repr, words[:3]))
+        warn(
+            f"no merge produces {counted(len(words), 'word')} of the vocabulary, such as {listed}, "
+            "so they are read as special tokens. If this is wrong, the file of merges is not "
+            "complete; if it is right, pass special_tokens"
+        )
 
 
 @collection_paused()

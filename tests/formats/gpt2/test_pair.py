@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -67,6 +68,21 @@ def test_special_tokens_are_given_or_are_the_tokens_that_no_merge_makes(tmp_path
     assert Tokenizer.from_files(*map(str, files)).special_tokens == []
     found = Tokenizer.from_gpt2(tmp_path, special_tokens=[special, "<|new|>"])
     assert found.special_token_id("<|new|>") == tokenizer.vocab_size
+
+
+def test_a_file_without_its_last_merge_warns(tmp_path):
+    merges = [(b"l", b"o"), (b"lo", b"w")]
+    vocab = dict(enumerate([*BYTES.values(), b"lo", b"low", END.encode()]))
+    whole = contents(Tokenizer(vocab, merges, [END]).definition)
+    (tmp_path / "vocab.json").write_text(whole["vocab.json"], "utf-8")
+    for text in (whole["merges.txt"], "".join(whole["merges.txt"].splitlines(True)[:-1])):
+        (tmp_path / "merges.txt").write_text(text, "utf-8")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = load_gpt2(tmp_path)
+        assert bool(caught) == ("low" in found.special_tokens)
+    (warning,) = caught
+    assert "such as 'low', so they are read as special tokens" in str(warning.message)
 
 
 def test_the_vocabulary_of_gpt2_is_read_and_written_unchanged(tmp_path):

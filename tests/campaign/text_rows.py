@@ -200,6 +200,7 @@ def division_of_work(case: Case) -> int:
     chooser = case.chooser
     parts = [_text(case, FRAGMENTS).encode() for _ in range(chooser.randint(1, 5))]
     data = chooser.choice([b"", b"\xff", b"\xe7\x8c", b"\r\n", END.encode()]).join(parts)
+    data = data or b"a"  # a corpus without text is refused
     # Rows of text take the place of invalid bytes.
     path, texts = _write(case, data)
     splitter = Splitter("gpt2", [END])

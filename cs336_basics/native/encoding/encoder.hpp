@@ -207,17 +207,13 @@ class TypedEncoder final : public Encoder {
 
         size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
                               const Dropout& dropout, uint64_t offset, void* output) override {
-            Id* const begin = static_cast<Id*>(output);
-            Id* out = begin;
             readable_end_ = text + size;
             num_gaps_ = 0;
-            cut_out(
-                text, size, special,
-                [&](const uint8_t* part, size_t length) {
-                    out = drop_ordinary(part, length, dropout, offset + (part - text), out);
-                },
-                [&](uint32_t id) { *out++ = Id(id); });
-            return out - begin;
+            return encode_around_special(
+                text, size, special, static_cast<Id*>(output), 0, nullptr,
+                [&](const uint8_t* part, size_t length, Id* out) {
+                    return drop_ordinary(part, length, dropout, offset + (part - text), out);
+                });
         }
 
         size_t drop_word(const uint8_t* word, size_t length, const Dropout& dropout,
@@ -265,22 +261,6 @@ class TypedEncoder final : public Encoder {
             size_t length;
             Id* begin;
         };
-
-        // Call ordinary(part, length) and special(id) for the parts of a text, in order.
-        template <class Ordinary, class Special>
-        CS336_INLINE static void cut_out(const uint8_t* text, size_t size,
-                                         const SpecialIds& special_ids, Ordinary ordinary,
-                                         Special special) {
-            Occurrences occurrences(special_ids.tokens, text, size);
-            size_t start = 0;
-            while (start < size) {
-                const Occurrence found = occurrences.next(start);
-                ordinary(text + start, found.offset - start);
-                start = found.offset + found.length;
-                if (!found.length) break;
-                special(special_ids.ids[found.token]);
-            }
-        }
 
         // Encode text without special tokens, with dropout.
         Id* drop_ordinary(const uint8_t* text, size_t size, const Dropout& dropout, uint64_t offset,

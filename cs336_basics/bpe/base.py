@@ -9,6 +9,7 @@ with the largest `(bytes, bytes)` tuple.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -22,18 +23,18 @@ from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.drawing import Moment, draw_pairs
-from cs336_basics.bpe.limits import MAX_WORDS, Limits, Veto
+from cs336_basics.bpe.limits import Limits, Veto
 from cs336_basics.bpe.parity import Parity, ParityWords, specified_parity
 from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.required import checked_words, with_required
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+from cs336_basics.bpe.superwords import MAX_WORDS, Superwords
 from cs336_basics.bpe.trace import Merge, Trace
 from cs336_basics.execution.executors import executor
 from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
-from cs336_basics.splitting.patterns.superwords import pattern_of_superwords
 from cs336_basics.text.normalization import check_normalizer
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class BPE_Trainer:
 
     Attributes:
         start: `StartingVocabulary` built from `continue_from`.
+        superwords: How superwords are learned, or None.
         tokenizer_pattern: Split pattern of the trained tokenizer: `superwords_pattern` if there are
             superwords, otherwise `pattern`.
         timings: Seconds spent in each phase of PHASES, available after training.
@@ -174,20 +176,12 @@ class BPE_Trainer:
         self.tie_break = tie_break
         self.trace = trace
         self.start = StartingVocabulary(continue_from)
-        self.superwords_from = superwords_from
+        self.superwords: Superwords | None = None
         self.tokenizer_pattern = pattern
         if superwords_from is not None:
-            self.superwords_from = checked_integer("superwords_from", superwords_from, 1, MAX_INT64)
-            if superwords_pattern is None:
-                superwords_pattern = pattern_of_superwords(pattern)
-            if resolve_pattern(superwords_pattern) == resolve_pattern(pattern):
-                raise InputError(
-                    f"must split text into words, got {short_repr(pattern)}, which is also the "
-                    "pattern of the superwords",
-                    argument="pattern",
-                    remedy="pass the pattern of the words, such as gpt2",
-                )
-            self.tokenizer_pattern = superwords_pattern
+            max_words = self.limits.max_words or MAX_WORDS
+            self.superwords = Superwords(superwords_from, pattern, max_words)
+            self.tokenizer_pattern = self.superwords.pattern(superwords_pattern)
         elif superwords_pattern is not None:
             raise InputError(
                 f"is {short_repr(superwords_pattern)}, but there are no superwords",
@@ -249,7 +243,7 @@ class BPE_Trainer:
         """
         from cs336_basics.counting import count_texts
 
-        if self.superwords_from is not None and isinstance(texts, Iterator):
+        if self.superwords is not None and isinstance(texts, Iterator):
             raise InputTypeError(
                 f"must be readable twice to learn superwords, got {short_repr(texts)}",
                 argument="texts",
@@ -286,12 +280,8 @@ class BPE_Trainer:
             raise InputTypeError(
                 f"must be a dict, got {short_repr(word_counts)}", argument="word_counts"
             )
-        if self.superwords_from is not None:
-            raise InputError(
-                f"is {self.superwords_from:,}, but superwords cannot be learned from word counts",
-                argument="superwords_from",
-                remedy="train on the text",
-            )
+        if self.superwords is not None:
+            raise self.superwords.need_text("train on the text")
         counts = WordCounts.from_mapping(word_counts)
         counts.check_num_bytes()
         return self.train_counted(lambda splitter: counts, vocab_size, special_tokens)
@@ -358,7 +348,7 @@ class BPE_Trainer:
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on the words that `count` returns for a splitter; see `train_parity`."""
         parity = Parity() if parity is None else parity
-        for name, value in (("superwords_from", self.superwords_from), ("trace", self.trace)):
+        for name, value in (("superwords_from", self.superwords), ("trace", self.trace)):
             if value is not None:
                 raise InputError("cannot be given with parity-aware training", argument=name)
         tokens, num_merges = self.check_request(vocab_size, special_tokens)
@@ -407,17 +397,31 @@ class BPE_Trainer:
         recorder.lap("updating")
         return merges, served
 
-    def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
-        """Call the function `count_words` with the trainer's options."""
+    def count_words(
+        self,
+        corpus: Corpus | PathsLike,
+        splitter: Splitter,
+        *,
+        ray_address: str | None = None,
+        partial_counts: str | os.PathLike[str] | None = None,
+    ) -> WordCounts:
+        """Call the function `count_words` with the trainer's options.
+
+        Args:
+            corpus, splitter, partial_counts: See `count_words`.
+            ray_address: Ray cluster to count with instead of the trainer's `execution`.
+        """
         from cs336_basics.counting import count_words
 
         return count_words(
             corpus,
             splitter,
             splitting=self.splitting,
-            execution=self.execution,
+            execution=self.execution if ray_address is None else "ray",
             num_workers=self.num_workers,
             progress=self.progress,
+            ray_address=ray_address,
+            partial_counts=partial_counts,
         )
 
     def splitter(self, special_tokens: Iterable[str]) -> Splitter:
@@ -431,15 +435,15 @@ class BPE_Trainer:
         tokens = splitting.check_special_tokens(special_tokens)
         num_merges = self.start.num_merges(vocab_size, tokens)
         self._required(tokens)
-        if self.superwords_from is not None:
-            if self.superwords_from >= vocab_size:
+        if self.superwords is not None:
+            size = self.superwords.superwords_from
+            if size >= vocab_size:
                 raise InputError(
-                    f"must be less than the size of the vocabulary, {vocab_size:,}, got "
-                    f"{self.superwords_from:,}",
+                    f"must be less than the size of the vocabulary, {vocab_size:,}, got {size:,}",
                     argument="superwords_from",
                 )
             try:
-                self.start.num_merges(self.superwords_from, tokens)
+                self.start.num_merges(size, tokens)
             except InputError as error:
                 raise error.renamed(lambda name: "superwords_from") from None
         return tokens, num_merges
@@ -460,18 +464,18 @@ class BPE_Trainer:
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
         splitter = self.splitter(tokens)
-        if self.superwords_from is None:
+        if self.superwords is None:
             rules = self.rules(num_merges)
             learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder, True)
         else:
-            size = self.superwords_from
+            size = self.superwords.superwords_from
             rules = self.rules(self.start.num_merges(size, tokens))
             words = self._learn(count, splitter, rules, size, tokens, recorder)
             start = StartingVocabulary(words)
             rules = replace(
                 self.rules(start.num_merges(vocab_size, tokens)),
                 start=start,
-                limits=self.limits_of_superwords(),
+                limits=replace(self.limits, max_words=self.superwords.max_words),
             )
             splitter = splitting.Splitter(
                 self.tokenizer_pattern, splitter.special_tokens, splitter.normalizer
@@ -479,10 +483,6 @@ class BPE_Trainer:
             learned = self._learn(count, splitter, rules, vocab_size, tokens, recorder, True)
         recorder.finish()
         return learned
-
-    def limits_of_superwords(self) -> Limits:
-        """Return the limits of superwords: `limits`, with at most MAX_WORDS words by default."""
-        return replace(self.limits, max_words=self.limits.max_words or MAX_WORDS)
 
     def _learn(
         self,

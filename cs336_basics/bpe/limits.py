@@ -19,9 +19,6 @@ from cs336_basics._support.messages import short_repr
 if TYPE_CHECKING:
     import regex
 
-MAX_WORDS = 4
-"""Default number of words in a superword, as in SuperBPE (Liu et al. 2025, arXiv 2503.13423)."""
-
 MAX_SEARCH_SECONDS = 10.0
 """Maximum time to search one token for `forbid`. Some expressions take exponential time."""
 

@@ -33,11 +33,10 @@ from cs336_basics.splitting.patterns.named_patterns import PATTERNS, resolve_pat
 from cs336_basics.text.normalization import NORMALIZERS
 
 if TYPE_CHECKING:
-    from cs336_basics.data.mixture import Portion
     from cs336_basics.data.parity_sources import ParitySources
-    from cs336_basics.data.train_tokenizer import Superwords
+    from cs336_basics.data.train_tokenizer import Continued
+    from cs336_basics.data.training_text import Learned, Mixture, TrainingText
     from cs336_basics.text import Corpus
-    from cs336_basics.tokenizer.definition import TokenizerDefinition
 
 EXECUTION = tuple(name for name in EXECUTORS if name != "ray")  # --ray selects Ray
 
@@ -259,9 +258,10 @@ def _check_has_no_text_options(options: Options) -> None:
             raise InputError(f"--{name.replace('_', '-')} {value} requires --input or --mix")
 
 
-def _mixture(options: Options) -> dict[Portion, Corpus | None]:
-    """Return the corpora of --mix, with None for a file of word counts."""
+def _mixture(options: Options) -> Mixture:
+    """Return the texts of --mix. A file that ends in .npz has word counts."""
     from cs336_basics.data.mixture import parse_mixture
+    from cs336_basics.data.training_text import CountedText, Mixture
     from cs336_basics.text.sources import check_options_are_used
 
     try:
@@ -269,15 +269,20 @@ def _mixture(options: Options) -> dict[Portion, Corpus | None]:
         portions = parse_mixture(map(os.path.expanduser, options.mix), default_weight)
     except InputError as error:
         raise UsageError(error.problem, argument="mix", remedy=error.remedy) from None
-    found = {
-        portion: None if portion.path.endswith(".npz") else _corpus(options, portion.path)
+    parts = {
+        portion: CountedText(counts=[portion.path])
+        if portion.path.endswith(".npz")
+        else CountedText(
+            _corpus(options, portion.path), ray=options.ray, partial_counts=options.partial_counts
+        )
         for portion in portions
     }
-    sources = [source for corpus in found.values() if corpus for source in corpus.sources]
-    if sources:
+    corpora = [part.corpus for part in parts.values() if part.corpus is not None]
+    if corpora:
+        sources = [source for corpus in corpora for source in corpus.sources]
         check_options_are_used(sources, field=options.field, column=options.column)
-        say_directories(portion.path for portion, corpus in found.items() if corpus)
-    return found
+        say_directories(portion.path for portion, part in parts.items() if part.corpus)
+    return Mixture(parts, options.temperature, options.save_counts)
 
 
 def _corpus(options: Options, path: str) -> Corpus:
@@ -295,15 +300,10 @@ def _corpus(options: Options, path: str) -> Corpus:
     )
 
 
-def _parity_sources(options: Options, files: contextlib.ExitStack) -> ParitySources | None:
+def _parity_sources(options: Options, files: contextlib.ExitStack) -> ParitySources:
     """Return the sources of --parity. The parts of divided files exist until `files` closes."""
     from cs336_basics.data.parity_sources import ParitySources
 
-    if not options.parity:
-        for field in dataclasses.fields(options):
-            if field.name.startswith("parity_") and getattr(options, field.name) != field.default:
-                raise UsageError(("requires ", Argument("sources")), argument=field.name)
-        return None
     for name in ("input", "mix", "counts", "save_counts", "ray", "partial_counts", "trace"):
         if getattr(options, name):
             raise UsageError(f"cannot be given with --{name.replace('_', '-')}", argument="parity")
@@ -324,6 +324,48 @@ def _parity_sources(options: Options, files: contextlib.ExitStack) -> ParitySour
     )
 
 
+def _training_text(options: Options, files: contextlib.ExitStack) -> TrainingText:
+    """Return the text of --parity, --mix, or --input and --counts.
+
+    `files` closes what the text needs.
+    """
+    from cs336_basics.data.training_text import CountedText
+
+    if options.parity:
+        text: TrainingText = _parity_sources(options, files)
+    elif options.mix:
+        text = _mixture(options)
+    else:
+        text = CountedText(
+            options.corpus() if options.input else None,
+            options.counts,
+            options.save_counts,
+            options.ray,
+            options.partial_counts,
+        )
+    if not text.corpora():
+        _check_has_no_text_options(options)
+    return text
+
+
+def _check_texts(options: Options) -> None:
+    """Check that there is text, and that the options of different kinds of text are not mixed."""
+    if not (options.input or options.counts or options.mix or options.parity):
+        raise UsageError("nothing to train on", remedy="give --input, --mix, --parity or --counts")
+    if options.mix and (options.input or options.counts):
+        raise UsageError(
+            f"cannot be given with --{'input' if options.input else 'counts'}",
+            argument="mix",
+            remedy="give every text a weight",
+        )
+    if options.temperature is not None and not options.mix:
+        raise UsageError(("requires ", Argument("mixture")), argument="temperature")
+    for field in dataclasses.fields(options):
+        is_given = getattr(options, field.name) != field.default
+        if field.name.startswith("parity_") and is_given and not options.parity:
+            raise UsageError(("requires ", Argument("sources")), argument=field.name)
+
+
 def _required_words(path: str | None) -> list[str]:
     """Return the words in a file, one on each line."""
     if path is None:
@@ -341,37 +383,41 @@ def _required_words(path: str | None) -> list[str]:
 
 def train_bpe(options: Options) -> None:
     """Train a tokenizer, save it, and print the timings."""
-    if not (options.input or options.counts or options.mix or options.parity):
-        raise UsageError("nothing to train on", remedy="give --input, --mix, --parity or --counts")
-    if options.mix and (options.input or options.counts):
-        raise UsageError(
-            f"cannot be given with --{'input' if options.input else 'counts'}",
-            argument="mix",
-            remedy="give every text a weight",
-        )
+    _check_texts(options)
     with contextlib.ExitStack() as files:
-        _train(options, files)
+        _train(options, _training_text(options, files))
 
 
-def _train(options: Options, files: contextlib.ExitStack) -> None:
-    """Train a tokenizer. `files` closes what the training needs."""
-    from cs336_basics.bpe.trace import trace_file
-    from cs336_basics.data.mixture import corpus_names
-    from cs336_basics.data.train_tokenizer import train_tokenizer
-    from cs336_basics.tokenizer.definition import TRAINING_FILE
-    from cs336_basics.tokenizer.vocabulary import longest_tokens
+def _train(options: Options, text: TrainingText) -> None:
+    """Train on a text, save each size of the vocabulary, and print what was learned."""
+    _check_outputs(options, text)
+    start = _start(options)
+    sizes = sorted(map(int, options.vocab_size.split(",")))
+    folder = named_directory(options.output)
+    if len(sizes) > 1 and options.require:
+        raise UsageError("needs a single --vocab-size", argument="require")
+    if len(sizes) > 1:
+        check_is_free(folder, options.overwrite)
+    held_out = _held_out(options)
+    output = folder / str(sizes[-1]) if len(sizes) > 1 else folder
+    learned = _learn(options, text, start, sizes, output)
+    for line in text.summary(learned.record):
+        say(line)
+    _say_learned(options, start, learned)
+    if len(sizes) > 1:
+        _save_prefixes(folder, output, sizes[:-1])
+    say(f"written to {output}: tokenizer.json, training.json")
+    texts = held_out or text.corpora()
+    where = "held-out text" if held_out or options.parity else "the training text"
+    if (len(sizes) > 1 or held_out or options.parity) and texts:
+        _compare_sizes(options, output, sizes, texts, where, folder)
+    if options.trace:
+        say(f"trace written to {options.trace}: {counted(len(learned.merges), 'merge')}")
 
-    corpus = options.corpus() if options.input else None
-    mixture = _mixture(options)
-    parity = _parity_sources(options, files)
-    corpora = [corpus, *mixture.values()]
-    if not any(corpora) and parity is None:
-        _check_has_no_text_options(options)
-    inputs = [*options.counts, *(file for one in corpora if one for file in one.files)]
-    inputs += [portion.path for portion, one in mixture.items() if one is None]
-    if parity is not None:
-        inputs += [file for one in (*parity.train, *parity.dev) for file in one.files]
-    inputs += filter(None, [options.require])
+
+def _check_outputs(options: Options, text: TrainingText) -> None:
+    """Check that the files that the command writes besides the tokenizer may be written."""
+    inputs = [*text.files, *filter(None, [options.require])]
     if options.continue_:
         from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
 
@@ -379,18 +425,33 @@ def _train(options: Options, files: contextlib.ExitStack) -> None:
     check_output("save_counts", options.save_counts, options.overwrite, inputs, options.output)
     inputs += filter(None, [options.save_counts])
     check_output("trace", options.trace, options.overwrite, inputs, options.output)
-    start = _start(options)
-    *smaller, largest = sorted(map(int, options.vocab_size.split(",")))
-    output = folder = named_directory(options.output)
-    if smaller and options.require:
-        raise UsageError("needs a single --vocab-size", argument="require")
-    if smaller:
-        check_is_free(folder, options.overwrite)
-        output = folder / str(largest)
-    held_out = {
-        name: _corpus(options, path)
-        for name, path in zip(corpus_names(options.held_out), options.held_out, strict=True)
+
+
+def _held_out(options: Options) -> dict[str, Corpus]:
+    """Return the texts of --held-out by name."""
+    from cs336_basics.data.mixture import corpus_names
+
+    names = corpus_names(options.held_out)
+    return {
+        name: _corpus(options, path) for name, path in zip(names, options.held_out, strict=True)
     }
+
+
+def _learn(
+    options: Options, text: TrainingText, start: _Start, sizes: Sequence[int], output: Path
+) -> Learned:
+    """Train the largest size, write the trace, and print the timings.
+
+    Args:
+        options: Options of the command.
+        text: What to train on.
+        start: What training starts with.
+        sizes: Sizes of the vocabulary in ascending order.
+        output: Directory of the tokenizer.
+    """
+    from cs336_basics.bpe.trace import trace_file
+    from cs336_basics.data.train_tokenizer import train_tokenizer
+
     with contextlib.ExitStack() as outputs:
         trace = None
         if options.trace:
@@ -414,66 +475,34 @@ def _train(options: Options, files: contextlib.ExitStack) -> None:
             superwords_from=options.superwords_from,
             superwords_pattern=options.superwords_pattern,
         )
-        for size in smaller:
+        for size in sizes[:-1]:
             trainer.check_request(size, start.special_tokens)
-        vocab, merges = train_tokenizer(
+        learned = train_tokenizer(
             trainer,
-            corpus,
+            text,
             output,
-            largest,
+            sizes[-1],
             start.special_tokens,
             continued=start.continued,
-            superwords=start.superwords,
-            mixture=mixture,
-            temperature=options.temperature,
-            parity=parity,
-            counts=options.counts,
-            save_counts=options.save_counts,
-            ray=options.ray,
-            partial_counts=options.partial_counts,
             overwrite=options.overwrite,
         )
-    if mixture:
-        record = json.loads((output / TRAINING_FILE).read_text(encoding="utf-8"))["mixture"]
-        shares = (f"{portion['name']} {portion['weight']:.1%}" for portion in record)
-        say(f"mixture: {', '.join(shares)}")
-    if parity is not None:
-        served = (f"{n} {trainer.served.count(i):,}" for i, n in enumerate(parity.names))
-        say(f"merges chosen by each text: {', '.join(served)}")
     say(f"trainer: {trainer.name}")
     for line in phase_lines(trainer.timings):
         say(line)
-    _warn_of_end_of_text(vocab, start.special_tokens)
-    if smaller:
-        _save_prefixes(folder, output, smaller)
-    longest = longest_tokens(vocab, start.special_tokens)[0]
+    return learned
+
+
+def _say_learned(options: Options, start: _Start, learned: Learned) -> None:
+    """Print the sizes of the vocabulary, and warn if it probably should have a special token."""
+    from cs336_basics.tokenizer.vocabulary import longest_tokens
+
+    _warn_of_end_of_text(learned.vocab, start.special_tokens)
+    longest = longest_tokens(learned.vocab, start.special_tokens)[0]
     if start.continued is not None:
-        say(f"continued {options.continue_}: {counted(len(start.continued.vocab), 'token')}")
-    sizes = f"{counted(len(vocab), 'token')}, {counted(len(merges), 'merge')}"
+        before = len(start.continued.definition.vocab)
+        say(f"continued {options.continue_}: {counted(before, 'token')}")
+    sizes = f"{counted(len(learned.vocab), 'token')}, {counted(len(learned.merges), 'merge')}"
     say(f"{sizes}; longest token: {short_repr(longest)}")
-    for size in smaller:
-        say(f"written to {folder / str(size)}: the first {min(size, len(vocab)):,} tokens")
-    say(f"written to {output}: tokenizer.json, training.json")
-    measured = held_out or _training_text(options, corpus, mixture, parity)
-    if (smaller or held_out or parity is not None) and measured:
-        where = "held-out text" if held_out or parity is not None else "the training text"
-        _compare_sizes(options, output, [*smaller, largest], measured, where, folder)
-    if options.trace:
-        say(f"trace written to {options.trace}: {counted(len(merges), 'merge')}")
-
-
-def _training_text(
-    options: Options,
-    corpus: Corpus | None,
-    mixture: Mapping[Portion, Corpus | None],
-    parity: ParitySources | None,
-) -> dict[str, Corpus]:
-    """Return the texts to compare sizes on, if there is no other held-out text."""
-    if parity is not None:
-        return dict(zip(parity.names, parity.dev, strict=True))
-    if mixture:
-        return {portion.name: part for portion, part in mixture.items() if part is not None}
-    return {} if corpus is None else {"text": corpus}
 
 
 def _compare_sizes(
@@ -510,12 +539,12 @@ def _compare_sizes(
 
 
 def _save_prefixes(folder: Path, largest: Path, sizes: Sequence[int]) -> None:
-    """Save a tokenizer for each size: the start of the largest one, with the same record.
+    """Save a tokenizer for each smaller size: the start of the largest one, with its record.
 
     Args:
         folder: Directory with a directory for each size.
         largest: Directory of the largest tokenizer.
-        sizes: The other sizes.
+        sizes: The smaller sizes.
     """
     from cs336_basics.tokenizer.definition import TRAINING_FILE
     from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -526,6 +555,7 @@ def _save_prefixes(folder: Path, largest: Path, sizes: Sequence[int]) -> None:
     for size in sizes:
         prefix = tokenizer.truncated(min(size, len(tokenizer)))  # a short text has fewer merges
         prefix.save(folder / str(size), record)
+        say(f"written to {folder / str(size)}: the first {len(prefix):,} tokens")
 
 
 def phase_lines(timings: Mapping[str, float]) -> list[str]:
@@ -555,18 +585,21 @@ class _Start:
     pattern: str
     normalizer: str | None
     special_tokens: list[str]
-    continued: TokenizerDefinition | None = None
-    superwords: Superwords | None = None
+    continued: Continued | None = None
 
     @property
     def max_words(self) -> int | None:
         """The limit of the superwords to continue."""
-        return None if self.superwords is None else self.superwords.max_words
+        if self.continued is None or self.continued.superwords is None:
+            return None
+        return self.continued.superwords.max_words
 
     @property
     def continue_from(self) -> tuple[dict[int, bytes], list[Pair]] | None:
         """The vocabulary and merges to continue."""
-        return None if self.continued is None else (self.continued.vocab, self.continued.merges)
+        if self.continued is None:
+            return None
+        return self.continued.definition.vocab, self.continued.definition.merges
 
 
 def _start(options: Options) -> _Start:
@@ -576,7 +609,7 @@ def _start(options: Options) -> _Start:
         pattern = "gpt2" if options.pattern is None else options.pattern
         return _Start(pattern, options.normalizer, new_tokens)
     # Imported here, because only --continue needs these modules.
-    from cs336_basics.data.train_tokenizer import superwords_of
+    from cs336_basics.data.train_tokenizer import Continued, superwords_of
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
@@ -603,7 +636,8 @@ def _start(options: Options) -> _Start:
     tokens = [token.content for token in definition.added_tokens]
     added = [token for token in new_tokens if token not in tokens]
     superwords = superwords_of(options.continue_) if pattern == definition.pattern else None
-    return _Start(pattern, normalizer, [*tokens, *added], definition, superwords)
+    continued = Continued(definition, superwords)
+    return _Start(pattern, normalizer, [*tokens, *added], continued)
 
 
 COMMAND = Command(

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cs336_basics._support.errors import InputError
+from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.parity import Parity
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.mixture import corpus_names
 from cs336_basics.data.preparation_record import Stages
+from cs336_basics.data.training_text import Learned, describe_files
 from cs336_basics.text import Corpus
 
 HELD_OUT_FRACTION = 0.05
 
 
 class ParitySources(NamedTuple):
-    """What parity-aware training learns from."""
+    """What parity-aware training learns from; a `TrainingText`."""
 
     names: Sequence[str]
     train: Sequence[Corpus]
@@ -63,15 +65,37 @@ class ParitySources(NamedTuple):
             )
         return cls(names, corpora, dev, parity)
 
-    def record(self, served: Sequence[int | None], files: Sequence[Any]) -> dict[str, Any]:
-        """Return the options and sources for a JSON file.
+    @property
+    def files(self) -> list[str]:
+        """The files of the sources and of the held-out texts."""
+        return [file for corpus in (*self.train, *self.dev) for file in corpus.files]
 
-        Args:
-            served: The source that chose each merge; see `BPE_Trainer`.
-            files: Description of the files of each source.
-        """
+    def corpora(self) -> dict[str, Corpus]:
+        """Return the held-out text of each source."""
+        return dict(zip(self.names, self.dev, strict=True))
+
+    def check(self, trainer: BPE_Trainer) -> None:
+        """Do nothing: `BPE_Trainer.train_parity` checks the options before it counts."""
+
+    def learn(
+        self, trainer: BPE_Trainer, vocab_size: int, special_tokens: Sequence[str]
+    ) -> Learned:
+        """Train so that all sources are compressed equally well."""
+        vocab, merges = trainer.train_parity(
+            self.train, vocab_size, special_tokens, dev=self.dev, parity=self.parity
+        )
         sources = [
-            {"name": name, "merges": served.count(index), "corpus": described}
-            for index, (name, described) in enumerate(zip(self.names, files, strict=True))
+            {
+                "name": name,
+                "merges": trainer.served.count(index),
+                "corpus": describe_files(corpus.files),
+            }
+            for index, (name, corpus) in enumerate(zip(self.names, self.train, strict=True))
         ]
-        return {**self.parity.record(), "sources": sources}
+        return Learned(vocab, merges, {"parity": {**self.parity.record(), "sources": sources}})
+
+    def summary(self, record: Mapping[str, Any]) -> list[str]:
+        """Return a line with the number of merges that each source chose."""
+        sources = record["parity"]["sources"]
+        chosen = (f"{source['name']} {source['merges']:,}" for source in sources)
+        return [f"merges chosen by each text: {', '.join(chosen)}"]

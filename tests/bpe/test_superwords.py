@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics.bpe.limits import MAX_WORDS, num_words
+from cs336_basics.bpe.limits import num_words
+from cs336_basics.bpe.superwords import MAX_WORDS
 from cs336_basics.splitting import Splitter, pattern_of_superwords, pretokenize, reference
 from tests.bpe.trainers import EOT, every_trainer, specified_merges
 from tests.errors import rejects

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, Tokenizer
-from cs336_basics.bpe.limits import MAX_WORDS, num_words
+from cs336_basics.bpe.limits import num_words
+from cs336_basics.bpe.superwords import MAX_WORDS
 from cs336_basics.counting import count_texts
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab

@@ -109,31 +109,28 @@ def count_words(
     splitting = choose_splitting(splitting, splitter)
     if chunk_size is not None:
         chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    # Compiled code reads plain text itself. It does not normalize.
     is_fast = splitting == "compiled" and execution in (None, "threads")
-    is_native = is_fast and splitter.normalizer is None and partial_counts is None
     job: Reduction[Piece, Counted] = CountJob(splitter, splitting)
     sources: Sequence[Source] = corpus.sources
-    files: list[Source] = []
-    if execution == "ray" or partial_counts is not None:
-        sources = [source.absolute() for source in sources]
-    elif is_native:
-        files = [source for source in sources if source.local_path is not None]
-        sources = [source for source in sources if source.local_path is None]
-    elif is_fast and all(source.local_path is not None for source in sources):
-        execution = "threads"  # which start faster than processes
-    runner = executor(execution or "processes", num_workers, ray_address=ray_address)
+    files: list[Source] = []  # that compiled code reads itself
     if partial_counts is not None:
         from cs336_basics.counting.partial_counts import KeptCountJob, opened_folder
 
         job = KeptCountJob(CountJob(splitter, splitting), opened_folder(partial_counts))
+    elif is_fast and splitter.normalizer is None:
+        files = [source for source in sources if source.local_path is not None]
+        sources = [source for source in sources if source.local_path is None]
+    elif is_fast and all(source.local_path is not None for source in sources):
+        execution = "threads"  # which start faster than processes
+    if partial_counts is not None or execution == "ray":
+        sources = [source.absolute() for source in sources]
+    runner = executor(execution or "processes", num_workers, ray_address=ray_address)
+    if partial_counts is not None:
         piece_size = KEPT_PIECE_SIZE
-    elif (splitting == "regex" or splitter.normalizer is not None) and execution != "ray":
-        even = corpus.num_bytes // (PIECES_PER_WORKER * resolve_num_workers(num_workers))
-        largest = REGEX_PIECE_SIZE if splitting == "regex" else DEFAULT_PIECE_SIZE
-        piece_size = min(largest, max(SMALLEST_PIECE_SIZE, even))
-    else:
+    elif execution == "ray":
         piece_size = DEFAULT_PIECE_SIZE
+    else:
+        piece_size = _balanced_piece_size(corpus, splitter, splitting, num_workers)
     pieces = [piece for source in sources for piece in source.pieces(chunk_size or piece_size)]
     counted: list[Counted] = []
     with byte_bar(progress, corpus.num_bytes, "counting words") as bar:
@@ -145,6 +142,17 @@ def count_words(
     counts, reading = job.combine(counted)
     reading.warn()
     return counts
+
+
+def _balanced_piece_size(
+    corpus: Corpus, splitter: Splitter, splitting: str, num_workers: int | None
+) -> int:
+    """Return the size of pieces that keep all workers of this machine busy."""
+    if splitting == "compiled" and splitter.normalizer is None:
+        return DEFAULT_PIECE_SIZE
+    largest = REGEX_PIECE_SIZE if splitting == "regex" else DEFAULT_PIECE_SIZE
+    even = corpus.num_bytes // (PIECES_PER_WORKER * resolve_num_workers(num_workers))
+    return min(largest, max(SMALLEST_PIECE_SIZE, even))
 
 
 def _count_files(

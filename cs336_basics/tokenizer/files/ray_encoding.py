@@ -134,26 +134,32 @@ def encode_files_ray(
     for shard in shards:  # in the order of the corpus
         reading.add(results[shard.name][1])
     files = {name: metadata for name, (metadata, _) in sorted(results.items()) if metadata}
-    num_tokens = sum(metadata["num_tokens"] for metadata in files.values())
-    if not num_tokens:
+    if not files:
         folder.discard()
         raise no_tokens([shard.shown for shard in shards])
+    information = _information(job, list(files.values()), reading.num_bytes, num_kept)
+    folder.complete(list(files), information)
+    reading.warn()
+    return information
+
+
+def _information(
+    job: EncodeJob, files: list[dict[str, Any]], num_bytes: int, num_kept: int
+) -> dict[str, Any]:
+    """Return information about all token files together, from the metadata of each."""
+    num_tokens = sum(metadata["num_tokens"] for metadata in files)
     information = {
-        "tokenizer_hash": tokenizer.hash(),
-        "vocab_size": tokenizer.vocab_size,
-        "dtype": token_dtype(tokenizer.vocab_size).name,
+        "tokenizer_hash": job.tokenizer.hash(),
+        "vocab_size": job.tokenizer.vocab_size,
+        "dtype": token_dtype(job.tokenizer.vocab_size).name,
         "num_tokens": num_tokens,
-        "num_bytes": reading.num_bytes,
-        "bytes_per_token": reading.num_bytes / num_tokens,
+        "num_bytes": num_bytes,
+        "bytes_per_token": num_bytes / num_tokens,
         "num_files": len(files),
         "num_kept": num_kept,
     }
-    if document_starts:
-        information["num_documents"] = sum(
-            found.get("num_documents", 0) for found in files.values()
-        )
-    folder.complete(list(files), information)
-    reading.warn()
+    if job.document_starts:
+        information["num_documents"] = sum(found.get("num_documents", 0) for found in files)
     return information
 
 

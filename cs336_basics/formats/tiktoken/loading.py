@@ -6,6 +6,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,8 @@ def load_tiktoken(
             mapping or has a key that is not a str.
         FileNotFoundError: If there is no such file or encoding.
         ValueError: If a file is malformed, a byte is missing, or the pattern is missing or invalid.
-            If it is another kind of file, the message says which.
+            If it is another kind of file, the message says which. Also raised if `special_tokens`
+            or `pattern` is given for a `tekken.json`, which has its own.
         ImportError: If `source` is an encoding and tiktoken is not installed.
         OSError: If tiktoken cannot load the encoding.
 
@@ -85,78 +87,122 @@ def load_tiktoken(
             argument="special_tokens",
         )
     check_special_tokens(list(special_tokens or ()))
-    ranks: dict[bytes, int] | None = None
-    found: dict[str, Any] = {}
-    data, file = b"", source  # of ranks
-    is_path = isinstance(source, (str, os.PathLike))
-    place = os.fspath(source) if is_path else short_repr(source)
-    if not is_path:
-        if not isinstance(getattr(source, "_mergeable_ranks", None), dict):
-            raise InputTypeError(
-                f"must be a path, the name of an encoding or a tiktoken.Encoding, got {place}",
-                argument="source",
-            )
-        ranks, found = _parts_of_encoding(source)
-    elif (path := Path(source)).is_dir():
-        found, file = _read_settings(path), path / RANKS_FILE
-        data = _read(file)
-    elif path.exists() or not isinstance(source, str) or not source.isidentifier():
-        data = _read(path)
-        if data.lstrip()[:1] == b"{":
-            content = parse_json(data, path, unique_keys)
-            if not is_tekken(content):
+    found = _found(source)
+    if found.tekken is not None:
+        for name, value in (("special_tokens", special_tokens), ("pattern", pattern)):
+            if value is not None:
                 raise InputError(
-                    "this is JSON, and not a rank file",
-                    place=place,
-                    remedy=f"read it with Tokenizer.from_pretrained({place!r})",
+                    f"is {short_repr(value)}, but {found.place} has its own",
+                    argument=name,
+                    remedy="leave it out",
                 )
-            try:
-                return parse_tekken(content)
-            except InputError as error:
-                raise InputError(str(error), place=place) from None
-    else:
-        ranks, found = _parts_of_encoding(registered_encoding(source))
-    special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
-    read = read_ranks(data, special) if ranks is None else None
+        try:
+            return parse_tekken(found.tekken)
+        except InputError as error:
+            raise InputError(str(error), place=found.place) from None
+    special = found.special_tokens if special_tokens is None else dict(special_tokens)
+    ranks = found.ranks
+    read = read_ranks(found.content, special) if ranks is None else None
     if ranks is None and read is None:
-        ranks = parse_ranks(data, file)
-    if pattern is None and "pat_str" not in found:
+        ranks = parse_ranks(found.content, found.file)
+    if pattern is not None:  # an error here concerns the argument, not the file
+        pattern = from_given_fancy_regex(resolve_pattern(pattern))
+    elif found.pat_str is None:
         raise InputError(
-            f"{place} has no split pattern",
+            f"{found.place} has no split pattern",
             remedy=("pass ", Argument("pattern"), ", such as gpt2 or cl100k"),
         )
-    if pattern is not None:
-        pattern = from_given_fancy_regex(
-            resolve_pattern(pattern)
-        )  # outside the `try`, because an error here concerns the argument, not the file
     try:
-        pattern = pattern or from_fancy_regex(found["pat_str"])
+        if pattern is None:
+            assert found.pat_str is not None
+            pattern = from_fancy_regex(found.pat_str)
         if read is not None:
             return TokenizerDefinition.of_words(
                 read.words, read.own_ids, check_added_tokens(list(special)), pattern,
                 read.ignore_merges, None, None,
             )  # fmt: skip
         assert ranks is not None
-        merges = merges_of_ranks(ranks)
-        vocab = {rank: token for token, rank in ranks.items()}
-        for token, token_id in special.items():
-            add_token(vocab, token_id, token.encode())
-        ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
-        return TokenizerDefinition(
-            vocab, merges, list(special), pattern, ignore_merges, added_ids=special
-        )
+        return _definition_of_ranks(ranks, special, pattern)
     except InputError as error:
-        raise InputError(str(error), place=place) from None
+        raise InputError(str(error), place=found.place) from None
 
 
-def _parts_of_encoding(encoding: Any) -> tuple[dict[bytes, int], dict[str, Any]]:
-    """Return the ranks, the pattern and the special tokens of a tiktoken `Encoding`."""
+def _definition_of_ranks(
+    ranks: dict[bytes, int], special: dict[str, int], pattern: str
+) -> TokenizerDefinition:
+    merges = merges_of_ranks(ranks)
+    vocab = {rank: token for token, rank in ranks.items()}
+    for token, token_id in special.items():
+        add_token(vocab, token_id, token.encode())
+    ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
+    return TokenizerDefinition(
+        vocab, merges, list(special), pattern, ignore_merges, added_ids=special
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The parts of a tokenizer that a source contains."""
+
+    place: str
+    """Name of the source, for messages."""
+    ranks: dict[bytes, int] | None = None
+    """The ranks, or None if they are in `content`."""
+    content: bytes = b""
+    file: str | os.PathLike[str] = ""
+    """The rank file with `content`."""
+    pat_str: str | None = None
+    """Split pattern, in tiktoken's syntax."""
+    special_tokens: dict[str, int] = field(default_factory=dict)
+    tekken: dict[str, Any] | None = None
+    """Content of a tekken.json, which has all parts."""
+
+
+def _found(source: Any) -> _Found:
+    """Return the parts of a tokenizer that a source contains; see `load_tiktoken`."""
+    if not isinstance(source, (str, os.PathLike)):
+        if not isinstance(getattr(source, "_mergeable_ranks", None), dict):
+            raise InputTypeError(
+                "must be a path, the name of an encoding or a tiktoken.Encoding, got "
+                f"{short_repr(source)}",
+                argument="source",
+            )
+        return _found_in_encoding(source, short_repr(source))
+    path, place = Path(source), os.fspath(source)
+    if path.is_dir():
+        settings = _read_settings(path)
+        file = path / RANKS_FILE
+        return _Found(
+            place,
+            content=_read(file),
+            file=file,
+            pat_str=settings["pat_str"],
+            special_tokens=settings["special_tokens"],
+        )
+    if not path.exists() and isinstance(source, str) and source.isidentifier():
+        return _found_in_encoding(registered_encoding(source), place)
+    content = _read(path)
+    if content.lstrip()[:1] != b"{":
+        return _Found(place, content=content, file=source)
+    tekken = parse_json(content, path, unique_keys)
+    if not is_tekken(tekken):
+        raise InputError(
+            "this is JSON, and not a rank file",
+            place=place,
+            remedy=f"read it with Tokenizer.from_pretrained({place!r})",
+        )
+    return _Found(place, tekken=tekken)
+
+
+def _found_in_encoding(encoding: Any, place: str) -> _Found:
+    """Return the parts of a tiktoken `Encoding`."""
     # tiktoken's documentation also uses these three private attributes to extend an encoding.
-    settings = {
-        "pat_str": encoding._pat_str,
-        "special_tokens": dict(encoding._special_tokens),
-    }
-    return dict(encoding._mergeable_ranks), settings
+    return _Found(
+        place,
+        dict(encoding._mergeable_ranks),
+        pat_str=encoding._pat_str,
+        special_tokens=dict(encoding._special_tokens),
+    )
 
 
 def read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:

@@ -80,6 +80,12 @@ def test_a_directory_with_the_file_is_read_and_saved(tmp_path):
     assert Tokenizer.from_pretrained(tmp_path / "saved").definition == ours.definition
 
 
+@pytest.mark.parametrize("given", [{"pattern": "gpt2"}, {"special_tokens": {"<a>": 1}}])
+def test_a_pattern_or_special_tokens_beside_those_of_the_file_are_refused(tmp_path, given):
+    with rejects(*given):
+        Tokenizer.from_tiktoken(saved(tekken(), tmp_path), **given)
+
+
 def changed(**parts):
     return {**tekken(), **parts}
 

@@ -71,7 +71,7 @@ def matching_urls(url: str) -> list[str]:
 
     `*` in the address of a web page is not a wildcard.
     """
-    if "*" not in url or _is_web(url):
+    if "*" not in url or is_web(url):
         return [url]
     system, path = _find(url)
     with _naming(url):
@@ -85,7 +85,7 @@ def names_in(url: str) -> list[str]:
     Raises:
         ValueError: If the URL is the address of a web page, which cannot be written to.
     """
-    if _is_web(url):
+    if is_web(url):
         raise InputError(
             "a web server cannot be written to", place=url, remedy="use an object store"
         )
@@ -146,7 +146,8 @@ def remove_url(url: str) -> None:
         system.rm_file(path)
 
 
-def _is_web(url: str) -> bool:
+def is_web(url: str) -> bool:
+    """Return whether a path is the address of a web page or of a file on a web server."""
     return url.lower().startswith(("http://", "https://"))
 
 

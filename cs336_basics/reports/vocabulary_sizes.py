@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -127,38 +128,39 @@ def compare_sizes(
 
     @functools.cache
     def measured(size: int) -> SizeFigures:
-        smaller = tokenizer.truncated(size)
-        lengths = np.zeros(smaller.vocab_size, np.int64)
-        for token_id, token in smaller.vocab.items():
-            lengths[token_id] = len(token)
-        total = np.zeros(smaller.vocab_size, np.int64)
-        rates = {}
-        for name, corpus in corpora.items():
-            counts = count_tokens(smaller, corpus, num_workers=num_workers)
-            if not counts.sum():
-                raise InputError("has no text", argument="sources", place=name)
-            rates[name] = float(counts @ lengths / counts.sum())
-            total += counts
-        return SizeFigures(
-            size,
-            rates,
-            float(total @ lengths / total.sum()),
-            gini(list(rates.values())),
-            len(never_used(smaller, total)),
-            smaller.vocab_size * d_model,
-        )
+        return _measured(tokenizer.truncated(size), corpora, d_model, num_workers)
 
-    def gains_too_little(size: int) -> bool:
+    def gains_too_little(step: int) -> bool:
+        size = sizes[0] + step * STEP
         return measured(size + STEP).overall < measured(size).overall * (1 + least_gain)
 
     # The gain falls as the vocabulary grows, so the size is found by bisection.
     steps = range((sizes[-1] - sizes[0]) // STEP)
-    low, high = 0, len(steps)
-    while low < high:
-        middle = (low + high) // 2
-        if gains_too_little(sizes[0] + middle * STEP):
-            high = middle
-        else:
-            low = middle + 1
-    enough = sizes[0] + low * STEP if low < len(steps) else None
+    first = bisect.bisect_left(steps, True, key=gains_too_little)
+    enough = sizes[0] + first * STEP if first < len(steps) else None
     return SizeComparison([measured(size) for size in sizes], least_gain, enough)
+
+
+def _measured(
+    tokenizer: Tokenizer, corpora: Mapping[str, Corpus], d_model: int, num_workers: int | None
+) -> SizeFigures:
+    """Return the figures of one size; see `compare_sizes`."""
+    lengths = np.zeros(tokenizer.vocab_size, np.int64)
+    for token_id, token in tokenizer.vocab.items():
+        lengths[token_id] = len(token)
+    total = np.zeros(tokenizer.vocab_size, np.int64)
+    rates = {}
+    for name, corpus in corpora.items():
+        counts = count_tokens(tokenizer, corpus, num_workers=num_workers)
+        if not counts.sum():
+            raise InputError("has no text", argument="sources", place=name)
+        rates[name] = float(counts @ lengths / counts.sum())
+        total += counts
+    return SizeFigures(
+        tokenizer.vocab_size,
+        rates,
+        float(total @ lengths / total.sum()),
+        gini(list(rates.values())),
+        len(never_used(tokenizer, total)),
+        tokenizer.vocab_size * d_model,
+    )

@@ -20,6 +20,7 @@ from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.processes import lock_file
 from cs336_basics._support.progress import byte_bar
+from cs336_basics._support.urls import is_web
 from cs336_basics.data.datasets.registry import SPLITS, DataFile, data_directory, find_split
 from cs336_basics.data.datasets.sample import write_sample
 
@@ -69,19 +70,8 @@ def fetch_split(
     """
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name
-    if source is not None and file.repository is None:
-        raise InputError(
-            f"does not apply to {file.name}, which is generated, not downloaded",
-            argument="source",
-            remedy="omit it",
-        )
-    is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
-    if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):
-        raise InputError(
-            "must be an existing directory or start with http:// or https://, got "
-            f"{short_repr(os.fspath(source))}",
-            argument="source",
-        )
+    if source is not None:
+        _check_source(source, file)
     if path.is_file() and not force:
         if path.stat().st_size != file.num_bytes:
             raise DownloadError(
@@ -93,21 +83,41 @@ def fetch_split(
     if file.repository is None:
         # Different seeds prevent overlap between the two splits.
         write_sample(path, file.num_bytes, seed=SPLITS.index(split), progress=progress)
-    elif source is not None and not is_url:
+    elif source is not None and not is_web(os.fspath(source)):
         _write_text(_file_in(Path(source), file), file, path, progress)
     else:
-        part = part_of(path.with_name(file.download_name))
         directory = _hub_directory(file) if source is None else os.fspath(source)
-        url = f"{directory.rstrip('/')}/{file.download_name}"
-        with _locked(part):
-            _download(url, part, file.num_bytes, progress)
-            try:
-                _write_text(part, file, path, progress)
-            except DownloadError:  # wrong content, so there is nothing to resume
-                part.unlink()
-                raise
-            part.unlink()
+        _write_download(directory, file, path, progress)
     return path, True
+
+
+def _check_source(source: str | os.PathLike[str], file: DataFile) -> None:
+    if file.repository is None:
+        raise InputError(
+            f"does not apply to {file.name}, which is generated, not downloaded",
+            argument="source",
+            remedy="omit it",
+        )
+    if not is_web(os.fspath(source)) and not (os.fspath(source) and Path(source).is_dir()):
+        raise InputError(
+            "must be an existing directory or start with http:// or https://, got "
+            f"{short_repr(os.fspath(source))}",
+            argument="source",
+        )
+
+
+def _write_download(directory: str, file: DataFile, path: Path, progress: bool) -> None:
+    """Download a file from a directory URL, and write its text to `path`."""
+    part = part_of(path.with_name(file.download_name))
+    with _locked(part):
+        url = f"{directory.rstrip('/')}/{file.download_name}"
+        _download(url, part, file.num_bytes, progress)
+        try:
+            _write_text(part, file, path, progress)
+        except DownloadError:  # wrong content, so there is nothing to resume
+            part.unlink()
+            raise
+        part.unlink()
 
 
 def part_of(path: Path) -> Path:

@@ -9,7 +9,7 @@ a token do not need the merges.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cs336_basics._support.errors import InputError
@@ -118,11 +118,11 @@ def without_residue(
     removed if it is never final in the text, and if none of the longer tokens is ever one of
     several tokens of a pre-token in the text.
 
-    All texts keep their ids, apart from the new numbers, except where an old id is that of a
-    removed token, or that of a token in `only_whole` with other tokens in its pre-token. Proof: the
-    other tokens of a pre-token were produced by merges that remain. Merging always applies the
-    possible merge with the lowest rank, so leaving out merges that were never applied changes
-    nothing. The given text contains no exception.
+    All texts keep their ids, apart from the new numbers, except where an old id belongs to a
+    removed token, or to a token in `only_whole` that is not a whole pre-token. Proof: the other
+    tokens of a pre-token were produced by merges that remain. Merging always applies the possible
+    merge with the lowest rank, so leaving out merges that were never applied changes nothing. The
+    given text contains no exception.
 
     Args:
         tokenizer: Tokenizer whose tokens are all produced from their bytes. It is not changed.
@@ -145,29 +145,12 @@ def without_residue(
                 argument="tokenizer",
                 remedy="remove such tokens with prune first",
             )
-    stays = added | {i for i, token in vocab.items() if len(token) == 1}
-    if definition.post_processor:
-        stays |= definition.post_processor.added_ids
-    is_used, is_inner = bytearray(tokenizer.vocab_size), bytearray(tokenizer.vocab_size)
-    for word in counted_words(tokenizer, counts, resolve_num_workers(num_workers)):
-        ids = _ids_of_word(tokenizer, merger, word)
-        for token_id in ids:
-            is_used[token_id] = 1
-            is_inner[token_id] |= len(ids) > 1
-    # A part is needed if a token that it is part of is ever one of several tokens.
+    words = counted_words(tokenizer, counts, resolve_num_workers(num_workers))
+    removed = _residue(tokenizer, (_ids_of_word(tokenizer, merger, word) for word in words))
     last = last_merges(definition)
-    is_step = bytearray(tokenizer.vocab_size)
-    removed: set[int] = set()
     only_whole: set[int] = set()
-    for token_id in sorted(last, key=lambda i: -len(vocab[i])):
-        for part in last[token_id]:
-            is_inner[part] |= is_inner[token_id]
-            is_step[part] |= is_step[token_id] | is_used[token_id]
-        is_only_step = is_step[token_id] and not is_used[token_id]
-        if is_only_step and not is_inner[token_id] and token_id not in stays:
-            removed.add(token_id)
     for token_id in sorted(last, key=lambda i: len(vocab[i])):
-        if not only_whole.union(removed).isdisjoint(last[token_id]) and token_id not in removed:
+        if token_id not in removed and not only_whole.union(removed).isdisjoint(last[token_id]):
             only_whole.add(token_id)
     gone = removed | only_whole
     id_map = np.full(tokenizer.vocab_size, -1, np.int64)
@@ -184,6 +167,36 @@ def without_residue(
     if only_whole and not definition.ignore_merges:
         made = made.with_definition(made.definition.replaced(ignore_merges=True))
     return WithoutResidue(made, id_map, [vocab[i] for i in sorted(only_whole)])
+
+
+def _residue(tokenizer: Tokenizer, words: Iterable[Sequence[int]]) -> set[int]:
+    """Return the ids of the tokens that are only steps to tokens that are always whole words.
+
+    Args:
+        tokenizer: Tokenizer of the ids.
+        words: Ids of each distinct word of a text.
+    """
+    definition, vocab = tokenizer.definition, tokenizer.vocab
+    is_used, is_inner = bytearray(tokenizer.vocab_size), bytearray(tokenizer.vocab_size)
+    for ids in words:
+        for token_id in ids:
+            is_used[token_id] = 1
+            is_inner[token_id] |= len(ids) > 1
+    stays = {*definition.added_ids.values(), *(i for i, t in vocab.items() if len(t) == 1)}
+    if definition.post_processor:
+        stays |= definition.post_processor.added_ids
+    # A part is needed if a token that it is part of is ever one of several tokens.
+    last = last_merges(definition)
+    is_step = bytearray(tokenizer.vocab_size)
+    residue: set[int] = set()
+    for token_id in sorted(last, key=lambda i: -len(vocab[i])):
+        for part in last[token_id]:
+            is_inner[part] |= is_inner[token_id]
+            is_step[part] |= is_step[token_id] | is_used[token_id]
+        is_only_step = is_step[token_id] and not is_used[token_id]
+        if is_only_step and not is_inner[token_id] and token_id not in stays:
+            residue.add(token_id)
+    return residue
 
 
 def _ids_of_word(tokenizer: Tokenizer, merger: RankMerger, word: bytes) -> list[int]:

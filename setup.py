@@ -4,12 +4,15 @@ Environment variables:
 
     CS336_SKIP_EXTENSIONS=1    build only the pure-Python versions, without a C++ compiler
     CS336_DEBUG=1              enable bounds checks and disable optimization
+    SOURCE_DATE_EPOCH=N        time of all files in an sdist or a wheel (default: 2026-01-01)
 """
 
 import glob
+import gzip
 import os
 import re
 import sys
+import tarfile
 
 INSTALL = "`pip install -c constraints.txt setuptools cython`"
 
@@ -17,6 +20,7 @@ try:  # Python 3.12 and newer do not include setuptools.
     import setuptools
     from setuptools import Extension, setup
     from setuptools.command.build_ext import build_ext
+    from setuptools.command.sdist import sdist
     from setuptools.errors import CompileError, LinkError, PlatformError
 except ImportError as error:
     raise SystemExit(f"cs336_basics: setuptools is missing ({error}); run {INSTALL}.") from None
@@ -71,6 +75,10 @@ else:
         *(["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3", "-g0"]),
     ]
 
+# Two builds of the same files give the same bytes: setuptools reads this variable for wheels, and
+# ReproducibleSdist for sdists. Every path that a compiler sees is relative.
+EPOCH = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600"))
+
 # Headers include each other, so a change to any header rebuilds everything.
 HEADERS = sorted(glob.glob("cs336_basics/native/**/*.hpp", recursive=True))
 
@@ -120,6 +128,31 @@ class BuildExtensions(build_ext):
             ) from None
 
 
+class ReproducibleSdist(sdist):
+    """An sdist whose bytes depend only on the names and the contents of its files."""
+
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, **owners):
+        if format != "gztar":
+            return super().make_archive(base_name, format, root_dir, base_dir, **owners)
+        path = f"{base_name}.tar.gz"
+        with (
+            open(path, "wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=EPOCH) as stream,
+            tarfile.open(fileobj=stream, mode="w") as archive,
+        ):
+            archive.add(base_dir, filter=without_origin)  # in sorted order
+        return path
+
+
+def without_origin(member):
+    """Remove from a member of a tar file who made it and when."""
+    member.mtime = EPOCH
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+    return member
+
+
 def translated_by_cython(extensions):
     try:
         import Cython
@@ -153,5 +186,5 @@ setup(
     # expressions.
     **{"license_expression" if version(setuptools) >= (77, 0) else "license": "MIT"},
     ext_modules=[] if SKIP else extensions(),
-    cmdclass={"build_ext": BuildExtensions},
+    cmdclass={"build_ext": BuildExtensions, "sdist": ReproducibleSdist},
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cs336_basics._support.lazy import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "TRAINERS",

@@ -7,6 +7,7 @@ date.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import cs336_basics
+from tools import experimental
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 WIDTH = 100
@@ -23,9 +25,11 @@ HEAD = """\
 # The public interface
 
 This page lists every public name with its signature and the first line of its docstring;
-`help(NAME)` shows the rest. Names that are not listed here may change without notice.
+`help(NAME)` shows the rest. Names that are not listed here may change without notice, and those
+marked as experimental may change in any minor version; see [what is stable](stability.md).
 `tools/api_page.py` writes this page.
 """
+EXPERIMENTAL = "**Experimental.** "
 
 
 def render() -> str:
@@ -35,8 +39,9 @@ def render() -> str:
     return "\n".join([HEAD, *sections])
 
 
-def modules() -> Iterator[ModuleType]:
-    """Yield the folders with public names in workflow order, and then the package."""
+@functools.cache
+def modules() -> list[ModuleType]:
+    """Return the folders with public names in workflow order, and then the package."""
     found = [
         importlib.import_module(name)
         for _, name, is_package in pkgutil.walk_packages(
@@ -49,14 +54,24 @@ def modules() -> Iterator[ModuleType]:
         "generation",
     )  # fmt: skip
     found.sort(key=lambda m: next((i for i, n in enumerate(order) if f".{n}" in m.__name__), 99))
-    yield from (module for module in found if hasattr(module, "__all__"))
-    yield cs336_basics
+    return [*(module for module in found if hasattr(module, "__all__")), cs336_basics]
+
+
+@functools.cache
+def public_names() -> dict[int, str]:
+    """Return the full name of each public function and class by id, in the folder that has it."""
+    names: dict[int, str] = {}
+    for module in modules():
+        for name in module.__all__:
+            names.setdefault(id(getattr(module, name)), f"{module.__name__}.{name}")
+    return names
 
 
 def section_of(module: ModuleType, shown: set[int]) -> Iterator[str]:
     """Yield the lines of a module. Names that were already shown are only listed."""
     yield f"## {module.__name__}\n"
-    yield f"{first_line(module)}\n"
+    is_experimental = experimental.is_experimental(module.__name__)
+    yield f"{EXPERIMENTAL if is_experimental else ''}{first_line(module)}\n"
     again = []
     for name in sorted(module.__all__, key=str.lower):
         value = getattr(module, name)
@@ -64,22 +79,30 @@ def section_of(module: ModuleType, shown: set[int]) -> Iterator[str]:
             again.append(f"`{name}`")
             continue
         shown.add(id(value))
-        yield from entry(name, value, shown)
+        yield from entry(f"{module.__name__}.{name}", value, shown)
     if again:
         yield f"Shown above: {', '.join(again)}.\n"
 
 
-def entry(name: str, value: object, shown: set[int]) -> Iterator[str]:
+def entry(full_name: str, value: object, shown: set[int]) -> Iterator[str]:
     """Yield the lines of a public name."""
+    module, _, name = full_name.rpartition(".")
+    mark = ""
+    if experimental.is_experimental(full_name) and not experimental.is_experimental(module):
+        mark = EXPERIMENTAL
     yield f"### {name}\n"
     if not callable(value):
         names = f": {', '.join(map(str, value))}" if isinstance(value, dict) else ""
-        yield f"A {type(value).__name__}{names}.\n"
+        yield f"{mark}A {type(value).__name__}{names}.\n"
         return
     yield f"```text\n{signature(name, value)}\n```\n"
-    yield f"{first_line(value)}\n"
+    yield f"{mark}{first_line(value)}\n"
     if inspect.isclass(value):
-        methods = [f"- `{call}`: {first_line(member)}" for call, member in methods_of(value, shown)]
+        public = {} if experimental.is_experimental(full_name) else public_names()
+        methods = []
+        for call, member in methods_of(value, shown):
+            is_marked = experimental.is_experimental_member(value, call.partition("(")[0], public)
+            methods.append(f"- `{call}`: {EXPERIMENTAL * is_marked}{first_line(member)}")
         if methods:
             yield "\n".join(methods) + "\n"
 

@@ -129,6 +129,12 @@ def train_bpe(
 
     Raises:
         ValueError, TypeError, OSError: See `BPE_Trainer.train`.
+
+    Example:
+        >>> from cs336_basics import train_bpe
+        >>> vocab, merges = train_bpe("stories.txt", 270, ["<|endoftext|>"])
+        >>> len(vocab), vocab[256], merges[0]
+        (270, b'<|endoftext|>', (b'h', b'e'))
     """
     made = get_trainer(trainer)(
         pattern=pattern,

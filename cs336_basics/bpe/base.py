@@ -103,6 +103,13 @@ class BPE_Trainer:
         timings: Seconds spent in each phase of PHASES, available after training.
         served: After parity-aware training, the index of the source that chose each merge, or None
             for a merge from the sum of all sources.
+
+    Example:
+        >>> from cs336_basics import TRAINERS
+        >>> trainer = TRAINERS["heap"](min_frequency=2)
+        >>> vocab, merges = trainer.train_from_counts({"low": 5, "lower": 2, "rare": 1}, 260)
+        >>> merges
+        [(b'o', b'w'), (b'l', b'ow'), (b'low', b'e'), (b'lowe', b'r')]
     """
 
     name: ClassVar[str]

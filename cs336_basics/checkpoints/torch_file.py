@@ -33,6 +33,18 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Pa
 
     A file at the path is replaced atomically. The weights of a compiled model are saved under their
     plain names.
+
+    Args:
+        model: The model.
+        optimizer: Its optimizer.
+        iteration: Number of steps taken.
+        out: Path, or binary file object that is open for writing.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import AdamW, save_checkpoint
+        >>> model = torch.nn.Linear(2, 3)
+        >>> save_checkpoint(model, AdamW(model.parameters()), 100, "checkpoint.pt")
     """
     content = {
         "model": {plain_name(name): value for name, value in model.state_dict().items()},
@@ -47,11 +59,22 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Pa
 def load_checkpoint(src: PathOrFile, model: Module, optimizer: Optimizer | None) -> int:
     """Restore a model and its optimizer in place, and return the iteration.
 
-    A file object is read from the start. If `optimizer` is None, only the weights are restored.
+    Args:
+        src: Path, or binary file object, which is read from the start.
+        model: Model whose weights are replaced.
+        optimizer: Optimizer whose state is replaced. None restores only the weights.
 
     Raises:
         ValueError: If `src` is not a checkpoint, is damaged, or was saved from a different model or
             optimizer. The model and the optimizer are then unchanged.
+
+    Example:
+        >>> import io, torch
+        >>> from cs336_basics.training import AdamW, load_checkpoint, save_checkpoint
+        >>> model, file = torch.nn.Linear(2, 3), io.BytesIO()
+        >>> save_checkpoint(model, AdamW(model.parameters()), 100, file)
+        >>> load_checkpoint(file, torch.nn.Linear(2, 3), None)
+        100
     """
     source = os.fspath(src) if isinstance(src, (str, os.PathLike)) else "the file object"
     with _opened(src, open_regular) as file:

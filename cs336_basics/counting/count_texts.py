@@ -40,6 +40,11 @@ def count_texts(
         TypeError: If `texts` is a single str or bytes, or an item is neither str nor bytes.
         ValueError: If a text is not valid UTF-8 (`errors="strict"`) or starts with the byte order
             mark of UTF-16 or UTF-32, or if a row does not have the field.
+
+    Example:
+        >>> from cs336_basics.counting import count_texts
+        >>> count_texts([{"text": "the cat"}, {"text": "the dog"}], field="text")[b"the"]
+        2
     """
     found = texts_of_rows(texts, field)
     check_errors(errors)
@@ -65,9 +70,18 @@ def count_texts(
 def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
     """Count the pre-tokens of a str in Python, without the compiled counter.
 
+    Args:
+        text: Text to count.
+        splitter: How to split the text. Defaults to `Splitter()`.
+
     Raises:
         TypeError: If `text` is not a str.
         ValueError: If `text` contains a lone surrogate, which UTF-8 cannot encode.
+
+    Example:
+        >>> from cs336_basics.counting import count_text
+        >>> count_text("the cat and the dog")
+        Counter({b'the': 1, b' cat': 1, b' and': 1, b' the': 1, b' dog': 1})
     """
     check_is_str(text)
     ReadingRecord().utf8_of(text, "strict")  # an error with the position of a surrogate

@@ -102,6 +102,13 @@ def count_words(
     Warns:
         UserWarning: If invalid UTF-8 was read as U+FFFD. The message includes the affected share of
             the text.
+
+    Example:
+        >>> from cs336_basics.counting import count_words
+        >>> from cs336_basics.splitting import Splitter
+        >>> counts = count_words("stories.txt", Splitter("gpt2", ["<|endoftext|>"]))
+        >>> counts[b" the"] > 10
+        True
     """
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)

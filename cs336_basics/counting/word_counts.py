@@ -67,6 +67,14 @@ class WordCounts(Mapping[bytes, int]):
             the normalizer is unknown.
         TypeError: If an array has a dtype that cannot be converted safely, or `special_tokens`
             is a bare string.
+
+    Example:
+        >>> from cs336_basics.counting import WordCounts
+        >>> counts = WordCounts.from_mapping({"low": 5, "lower": 2})
+        >>> counts[b"low"], counts[b"high"], counts.total
+        (5, 0, 7)
+        >>> (counts + counts).as_dict()
+        {b'low': 10, b'lower': 4}
     """
 
     buffers: tuple[Buffer, Buffer, Buffer]
@@ -196,6 +204,10 @@ class WordCounts(Mapping[bytes, int]):
     def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
         """Return the sum of word counts, for example from several corpora or machines.
 
+        Args:
+            addends: Word counts with the same pattern, special tokens and normalizer. Without any,
+                the sum is empty.
+
         Raises:
             TypeError: If an addend is not a WordCounts.
             ValueError: If the words were counted with different patterns, special tokens or
@@ -306,7 +318,14 @@ class WordCounts(Mapping[bytes, int]):
         return self.of_buffers(arrays, self.pattern, self.special_tokens, self.normalizer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file. The format is described in `word_count_files.py`."""
+        """Write the counts to a file, atomically.
+
+        Args:
+            path: FILE.npz; see `word_count_files.py` for the format. An existing file is replaced.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
         from cs336_basics.counting.word_count_files import write_counts
 
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
@@ -316,6 +335,9 @@ class WordCounts(Mapping[bytes, int]):
     @staticmethod
     def load(path: str | os.PathLike[str]) -> WordCounts:
         """Read a file written by `save`.
+
+        Args:
+            path: FILE.npz.
 
         Raises:
             FileNotFoundError: If the file does not exist.

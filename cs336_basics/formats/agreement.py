@@ -35,12 +35,15 @@ class Runtime(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The result of a successful comparison with another runtime. A difference raises an error."""
+    """The result of a successful comparison with another runtime. A difference raises an error.
+
+    Attributes:
+        runtime: The other library and its version.
+        lines: One line of text for each comparison.
+    """
 
     runtime: str
-    """The other library and its version."""
     lines: tuple[str, ...]
-    """One line of text for each comparison."""
 
 
 def probe_texts(tokenizer: Tokenizer) -> list[str]:

@@ -73,6 +73,12 @@ def export_tokenizer(
         TypeError: If `tokenizer` is not a Tokenizer, or an option does not belong to the format.
         ValueError: If the format is unknown or cannot represent the tokenizer. Nothing is written.
         FileExistsError: If the output exists and is not empty.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.formats import export_tokenizer
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> export_tokenizer(tokenizer, "tiktoken", "exports/stories")
     """
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
@@ -83,11 +89,24 @@ def export_tokenizer(
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
     """Load an exported tokenizer in the other library, and compare ids and decoded text.
 
+    Args:
+        tokenizer: Tokenizer that was exported.
+        to: A key of TOKENIZER_FORMATS.
+        output: Directory that `export_tokenizer` has written.
+
     Raises:
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
         RunError: If ids or decoded text differ, or the output is damaged.
         TypeError: If `tokenizer` is not a Tokenizer.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.formats import check_tokenizer, export_tokenizer
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> export_tokenizer(tokenizer, "tiktoken", "exports/checked")
+        >>> check_tokenizer(tokenizer, "tiktoken", "exports/checked").runtime
+        'tiktoken ...'
     """
     from cs336_basics.formats.agreement import Agreement, compare_decoding, compare_ids
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
@@ -128,6 +147,12 @@ def export_model(
         FileExistsError: If the output exists and may not be replaced.
         IsADirectoryError: If the output must be a file and is a directory.
         ImportError: If a library that writes the format is not installed.
+
+    Example:
+        >>> from cs336_basics import load_run
+        >>> from cs336_basics.formats import export_model
+        >>> run = load_run("runs/stories")
+        >>> export_model(run.model, run.tokenizer, "huggingface", "exports/model")
     """
     from cs336_basics.model.inspection import check_is_finite
 
@@ -157,12 +182,27 @@ def check_model(
 ) -> Agreement:
     """Load an exported model in the other library, and compare its ids, logits and greedy text.
 
+    Args:
+        model: Model that was exported.
+        tokenizer: The model's tokenizer.
+        to: A key of MODEL_FORMATS.
+        output: File or directory that `export_model` has written.
+        options: Options that were passed to `export_model`.
+
     Raises:
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
         RunError: If something differs, or the output is damaged.
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or an option
             does not belong to the format.
+
+    Example:
+        >>> from cs336_basics import load_run
+        >>> from cs336_basics.formats import check_model, export_model
+        >>> run = load_run("runs/stories")
+        >>> export_model(run.model, run.tokenizer, "huggingface", "exports/checked-model")
+        >>> check_model(run.model, run.tokenizer, "huggingface", "exports/checked-model").runtime
+        'transformers ...'
     """
     found = _model_format(model, tokenizer, to, options)
     return found.check(model, tokenizer, Path(output))
@@ -186,6 +226,14 @@ def export_tokens(
             have different tokenizers, or the format cannot represent their ids. Nothing is written.
         FileNotFoundError: If a file does not exist.
         FileExistsError: If the output exists and may not be replaced.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.formats import export_tokens
+        >>> from cs336_basics.tokenizer import encode_file
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "stories.npy", overwrite=True)
+        >>> export_tokens("stories.npy", "nanogpt", "stories.bin")
     """
     found = _format_named(to, TOKEN_FORMATS, {})
     checked_bool("overwrite", overwrite)

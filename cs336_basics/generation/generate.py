@@ -67,6 +67,14 @@ def generate(
         ValueError: If an argument is out of range.
 
     Errors are raised by the call itself, not when the first token is requested.
+
+    Example:
+        >>> from cs336_basics import ModelConfig, TransformerLM
+        >>> from cs336_basics.generation import generate
+        >>> model = TransformerLM(ModelConfig(vocab_size=50, d_model=16, num_layers=1, num_heads=2))
+        >>> ids = list(generate(model, [1, 2, 3], max_new_tokens=4))
+        >>> len(ids), all(0 <= token_id < 50 for token_id in ids)
+        (4, True)
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, [prompt_ids], sampling, eos_id, allowed_ids, use_cache, precision)
@@ -98,8 +106,21 @@ def generate_batch(
 
     Each result equals the result of `generate` for the same prompt and generator, except where
     rounding breaks a tie. Each step computes the next token of all unfinished texts in one batch.
-    Arguments and errors are the same as in `generate`, except that `generators` has one generator
-    per prompt.
+
+    Args:
+        model, max_new_tokens, sampling, eos_id, allowed_ids, use_cache, precision: See `generate`.
+        prompts: Ids of each prompt, at least one.
+        generators: One CPU generator per prompt. Defaults to torch's global generator.
+
+    Raises:
+        TypeError, ValueError: See `generate`.
+
+    Example:
+        >>> from cs336_basics import ModelConfig, TransformerLM
+        >>> from cs336_basics.generation import generate_batch
+        >>> model = TransformerLM(ModelConfig(vocab_size=50, d_model=16, num_layers=1, num_heads=2))
+        >>> [len(ids) for ids in generate_batch(model, [[1], [2, 3]], max_new_tokens=4)]
+        [4, 4]
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, prompts, sampling, eos_id, allowed_ids, use_cache, precision)

@@ -28,6 +28,12 @@ class Sampling(Checked):
 
     Raises:
         ValueError: If a value is not a number or is out of range.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.generation import Sampling
+        >>> Sampling(temperature=0.8, top_p=0.95).draw(torch.tensor([0.0, 100.0, 0.0]))
+        1
     """
 
     temperature: float = option(

@@ -48,6 +48,12 @@ def generate_text(
         ValueError: If an argument is out of range, or `<|endoftext|>` or a byte of the prompt is
             missing from the tokenizer's vocabulary. The error is raised by the call itself, not
             when the first string is requested.
+
+    Example:
+        >>> from cs336_basics import load_run
+        >>> from cs336_basics.generation import generate_text
+        >>> run = load_run("runs/stories")
+        >>> text = "".join(generate_text(run.model, run.tokenizer, "Once upon a time", 20))
     """
     eos_id = tokenizer.special_token_id(END_OF_TEXT)
     vocab_size = model.config.vocab_size
@@ -67,7 +73,20 @@ def generate_text(
 
 
 def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]:
-    """Yield the text of tokens as they arrive, in strings of complete characters."""
+    """Yield the text of tokens as they arrive, in strings of complete characters.
+
+    Args:
+        tokenizer: Tokenizer that decodes the ids.
+        token_ids: Ids, read one at a time. Each gives one string, which is empty if it completes
+            no character.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.generation import stream_text
+        >>> tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [])
+        >>> list(stream_text(tokenizer, tokenizer.encode("aé")))
+        ['a', '', 'é', '']
+    """
     decoder = StreamingDecoder(tokenizer)
     for token_id in token_ids:
         yield decoder.push(token_id)
@@ -87,6 +106,11 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
         ValueError: If a stop string is empty.
 
     Errors are raised by the call itself, not when the first string is requested.
+
+    Example:
+        >>> from cs336_basics.generation import stop_at
+        >>> "".join(stop_at(["The end", " of it. EN", "D and more"], ["END"]))
+        'The end of it. '
     """
     if isinstance(stop, str):
         raise InputTypeError(

@@ -22,7 +22,14 @@ from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """Return the softmax of x along `dim`, in float64 if x is float64 and in float32 otherwise."""
+    """Return the softmax of x along `dim`, in float64 if x is float64 and in float32 otherwise.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import softmax
+        >>> softmax(torch.zeros(1, 4), dim=-1).tolist()
+        [[0.25, 0.25, 0.25, 0.25]]
+    """
     x = at_least_float32(x)
     # Subtracting a constant does not change a softmax. Subtracting the maximum makes the largest
     # exponential e^0 = 1, which prevents overflow. No gradient flows through the maximum.
@@ -46,6 +53,13 @@ def scaled_dot_product_attention(
 
     Returns:
         Weighted sums of the values, shape (..., queries, d_v).
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import scaled_dot_product_attention
+        >>> q, k, v = torch.zeros(1, 4), torch.zeros(2, 4), torch.tensor([[1.0], [3.0]])
+        >>> scaled_dot_product_attention(q, k, v).tolist()
+        [[2.0]]
     """
     # Scaling Q instead of the scores keeps float16 products in range.
     scores = torch.einsum("...qd,...kd->...qk", Q / math.sqrt(Q.shape[-1]), K)
@@ -173,6 +187,14 @@ class RotaryPositionalEmbedding(Module):
 
     Raises:
         ValueError: If d_k is odd, or theta is not positive and finite.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import RotaryPositionalEmbedding
+        >>> rope = RotaryPositionalEmbedding(theta=10_000.0, d_k=8, max_seq_len=16)
+        >>> queries = torch.randn(1, 5, 8)
+        >>> torch.equal(rope(queries)[:, 0], queries[:, 0])  # position 0 is not rotated
+        True
     """
 
     cos: Tensor
@@ -265,6 +287,12 @@ class MultiHeadSelfAttention(Module):
     Raises:
         ValueError: If num_heads does not divide d_model, num_kv_heads does not divide num_heads,
             `rope` has a different d_k, or `attention` is unknown.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import MultiHeadSelfAttention
+        >>> MultiHeadSelfAttention(16, num_heads=2)(torch.zeros(1, 5, 16)).shape
+        torch.Size([1, 5, 16])
     """
 
     def __init__(

@@ -33,6 +33,13 @@ class ModelConfig(Checked):
     Raises:
         ValueError: If a value has the wrong type or is out of range, or two values contradict each
             other.
+
+    Example:
+        >>> import dataclasses
+        >>> from cs336_basics import ModelConfig
+        >>> config = ModelConfig(vocab_size=1000, d_model=64, num_heads=4, d_ff=192)
+        >>> dataclasses.replace(config, num_layers=2).num_parameters()
+        234816
     """
 
     vocab_size: Count = option("number of token ids; a new tokenizer also gets this size", 10_000)

@@ -24,6 +24,19 @@ class Linear(Module):
 
     `weight` has shape (out_features, in_features) and is drawn by `init.draw_matrix`. `bias` is
     None, or has shape (out_features,) and starts at 0.
+
+    Args:
+        in_features: Size of the last dimension of x.
+        out_features: Size of the last dimension of y.
+        device: Device of the weights. Defaults to the CPU.
+        dtype: Dtype of the weights. Defaults to torch's default dtype.
+        bias: Whether to add b.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import Linear
+        >>> Linear(16, 4)(torch.zeros(2, 16)).shape
+        torch.Size([2, 4])
     """
 
     def __init__(
@@ -58,6 +71,18 @@ class Embedding(Module):
     """A table with one learned vector per token id.
 
     `weight` has shape (num_embeddings, embedding_dim) and is drawn by `init.draw_table`.
+
+    Args:
+        num_embeddings: Number of ids.
+        embedding_dim: Number of features of a vector.
+        device: Device of the weights. Defaults to the CPU.
+        dtype: Dtype of the weights. Defaults to torch's default dtype.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import Embedding
+        >>> Embedding(50, 16)(torch.tensor([[1, 2, 3]])).shape
+        torch.Size([1, 3, 16])
     """
 
     def __init__(
@@ -84,6 +109,18 @@ class RMSNorm(Module):
     `weight`, the gain, has shape (d_model,) and starts at 1. The computation runs in float32, or in
     float64 if x is float64, because in 16 bits, squares overflow and means lose precision. The
     result is cast back to the dtype of x.
+
+    Args:
+        d_model: Size of the last dimension of x.
+        eps: Added to the mean, so that the root is not 0.
+        device: Device of the weights. Defaults to the CPU.
+        dtype: Dtype of the weights. Defaults to torch's default dtype.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import RMSNorm
+        >>> RMSNorm(2, eps=0.0)(torch.tensor([3.0, 3.0])).tolist()
+        [1.0, 1.0]
     """
 
     def __init__(
@@ -106,7 +143,14 @@ class RMSNorm(Module):
 
 
 def silu(x: Tensor) -> Tensor:
-    """Return x * sigmoid(x), called SiLU or swish, for each element (Elfwing et al. 2017)."""
+    """Return x * sigmoid(x), called SiLU or swish, for each element (Elfwing et al. 2017).
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import silu
+        >>> silu(torch.tensor([0.0, 100.0])).tolist()
+        [0.0, 100.0]
+    """
     return x * torch.sigmoid(x)
 
 
@@ -115,6 +159,18 @@ class SwiGLU(Module):
 
     d_ff is usually 8/3 d_model, rounded to a multiple of 64. The three matrices then have about as
     many parameters as the classic two matrices with d_ff = 4 d_model.
+
+    Args:
+        d_model: Number of features per token.
+        d_ff: Number of hidden features.
+        device: Device of the weights. Defaults to the CPU.
+        dtype: Dtype of the weights. Defaults to torch's default dtype.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import SwiGLU
+        >>> SwiGLU(16, 64)(torch.zeros(1, 5, 16)).shape
+        torch.Size([1, 5, 16])
     """
 
     def __init__(
@@ -139,6 +195,18 @@ class SiLUFeedForward(Module):
     """The feed-forward network without a gate, W2 SiLU(W1 x).
 
     With d_ff = 4 d_model, it has as many parameters as a SwiGLU with d_ff = 8/3 d_model.
+
+    Args:
+        d_model: Number of features per token.
+        d_ff: Number of hidden features.
+        device: Device of the weights. Defaults to the CPU.
+        dtype: Dtype of the weights. Defaults to torch's default dtype.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import SiLUFeedForward
+        >>> SiLUFeedForward(16, 64)(torch.zeros(1, 5, 16)).shape
+        torch.Size([1, 5, 16])
     """
 
     def __init__(

@@ -50,6 +50,13 @@ class TransformerBlock(Module):
         dtype: Dtype of the weights.
         dropout: See `TransformerLM`.
         recompute: See `TransformerLM`.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.model import ModelConfig, TransformerBlock
+        >>> config = ModelConfig(d_model=16, num_heads=2, position="none")
+        >>> TransformerBlock(config, rope=None)(torch.zeros(1, 5, 16)).shape
+        torch.Size([1, 5, 16])
     """
 
     def __init__(
@@ -139,6 +146,13 @@ class TransformerLM(Module):
             backward pass. A block then keeps a single (batch, sequence, d_model) tensor, at the
             cost of a third more arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear
             Memory Cost"). The results are bit-identical.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics import ModelConfig, TransformerLM
+        >>> model = TransformerLM(ModelConfig(vocab_size=50, d_model=16, num_layers=1, num_heads=2))
+        >>> model(torch.tensor([[1, 2, 3]])).shape  # (batch, sequence, vocab_size)
+        torch.Size([1, 3, 50])
     """
 
     def __init__(

@@ -76,6 +76,12 @@ class Splitter(_Parts):
             a special token is empty, repeated, too long, or not valid Unicode, or the normalizer is
             unknown.
         TypeError: If `special_tokens` is a single string or a set, or an item is not a str.
+
+    Example:
+        >>> from cs336_basics.splitting import Splitter
+        >>> splitter = Splitter("gpt2", ["<|endoftext|>"])
+        >>> list(splitter.split("It's 10<|endoftext|>The end"))
+        ['It', "'s", ' 10', 'The', ' end']
     """
 
     # Not a dataclass: importing `dataclasses` takes longer than loading GPT-2's vocabulary.
@@ -166,6 +172,11 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         ValueError: If `resolve_pattern` rejects the pattern, or a search takes too long during
             iteration.
         TypeError: If `text` is not a str.
+
+    Example:
+        >>> from cs336_basics.splitting import pretokenize
+        >>> list(pretokenize("It's 2026!", "llama3"))
+        ['It', "'s", ' ', '202', '6', '!']
     """
     resolve_pattern(pattern)
     check_is_str(text)
@@ -251,6 +262,11 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
     Raises:
         TypeError: If `special_tokens` is not an iterable of str.
         ValueError: If a special token is empty.
+
+    Example:
+        >>> from cs336_basics.splitting import split_special_tokens
+        >>> list(split_special_tokens("one<|end|>two", ["<|end|>"]))
+        [('one', False), ('<|end|>', True), ('two', False)]
     """
     if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
         special_tokens = check_special_tokens(special_tokens)

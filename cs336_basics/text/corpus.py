@@ -68,6 +68,12 @@ class Corpus:
     Warns:
         UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark, and `format`
             is given.
+
+    Example:
+        >>> from cs336_basics.text import Corpus
+        >>> corpus = Corpus("*.txt", errors="strict")
+        >>> "stories.txt" in corpus.files, corpus.num_bytes > 0
+        (True, True)
     """
 
     sources: tuple[Source, ...]

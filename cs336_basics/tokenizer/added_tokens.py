@@ -13,6 +13,14 @@ class AddedToken(NamedTuple):
     """A text that becomes one id, and how it is found. The names are Hugging Face's.
 
     A str in a list of special tokens stands for `AddedToken(content)`.
+
+    Example:
+        >>> from cs336_basics.tokenizer import AddedToken, Tokenizer
+        >>> tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [])
+        >>> tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+        [256]
+        >>> tokenizer.encode("a  <mask>b")
+        [97, 256, 98]
     """
 
     content: str

@@ -59,6 +59,13 @@ def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer or `text` is not a str.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import tokens_of
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> [token.data for token in tokens_of(tokenizer, "the end")]
+        [b't', b'he', b' ', b'e', b'nd']
     """
     check_is_tokenizer(tokenizer)
     ids, spans = tokenizer.encode_with_offsets(text)

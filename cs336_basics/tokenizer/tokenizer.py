@@ -95,6 +95,15 @@ class Tokenizer:
             token is empty, a merge is repeated, a token in a merge is missing from the vocabulary,
             a special token is empty or repeated, the pattern is invalid, or the backend is unknown
             or not available. The message includes the offending item.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> vocab = {**{i: bytes([i]) for i in range(256)}, 256: b"ow", 257: b"low"}
+        >>> tokenizer = Tokenizer(vocab, [(b"o", b"w"), (b"l", b"ow")], ["<|endoftext|>"])
+        >>> tokenizer.encode("low flow<|endoftext|>")
+        [257, 32, 102, 257, 258]
+        >>> tokenizer.decode([257, 258])
+        'low<|endoftext|>'
     """
 
     def __init__(
@@ -251,7 +260,16 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read vocab.json and merges.txt in GPT-2's format."""
+        """Read vocab.json and merges.txt in GPT-2's format.
+
+        Args:
+            vocab_filepath, merges_filepath: The two files.
+            special_tokens, pattern, cache_size, backend: See the constructor.
+
+        Raises:
+            FileNotFoundError: If a file does not exist.
+            ValueError: If a file is damaged, or the files do not fit together.
+        """
         from cs336_basics.formats.gpt2.pair import load_pair
 
         definition = load_pair(vocab_filepath, merges_filepath, special_tokens, pattern)
@@ -378,6 +396,12 @@ class Tokenizer:
         """Read GPT-2's pair of files, given their directory or their paths.
 
         Unlike `from_files`, this method treats tokens that no merge produces as special tokens.
+
+        Args:
+            source: Directory of vocab.json and merges.txt, or the path of the vocabulary.
+            merges_file: Path of the merges, if `source` is not a directory.
+            special_tokens: Special tokens. By default, those that no merge produces.
+            cache_size, backend: See the constructor.
 
         Raises:
             FileNotFoundError, ValueError: See `load_gpt2`.
@@ -742,6 +766,12 @@ class Tokenizer:
 
         A span is (start, end) in characters: `text[start:end]`. A token with only some bytes of a
         character covers the whole character, so several tokens can have the same span.
+
+        Args:
+            text, allowed_special, disallowed_special: See `encode`.
+
+        Raises:
+            TypeError, ValueError: See `encode`.
         """
         check_is_str(text)
         encoder = self.encoder
@@ -859,7 +889,16 @@ class Tokenizer:
         *,
         side: str = "right",
     ) -> list[Any]:
-        """Return each sequence, shortened to at most `max_length` ids; see `padding.truncate`."""
+        """Return each sequence, shortened to at most `max_length` ids; see `padding.truncate`.
+
+        Args:
+            sequences: Sequences of ids, or the result of `encode_batch_array`.
+            max_length: Maximum number of ids of a sequence.
+            side: The side that loses ids, "right" or "left".
+
+        Raises:
+            ValueError: If `max_length` is negative, or `side` is unknown.
+        """
         return batch_padding.truncate(sequences, max_length, side=side)
 
     def pad(

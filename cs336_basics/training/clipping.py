@@ -35,6 +35,16 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
     Raises:
         ValueError: If `max_l2_norm` is not positive.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import clip_gradients
+        >>> weight = torch.nn.Parameter(torch.zeros(2))
+        >>> (weight * torch.tensor([3.0, 4.0])).sum().backward()
+        >>> clip_gradients([weight], max_l2_norm=1.0)
+        5.0
+        >>> round(float(weight.grad.norm()), 4)
+        1.0
     """
     if not max_l2_norm > 0:
         raise InputError(f"must be positive, got {max_l2_norm}", argument="max_l2_norm")

@@ -395,6 +395,13 @@ def get_batch(
     Raises:
         ValueError: If `batch_size` is not positive or the dataset is too short.
         TypeError: If the dataset is not an array of integers.
+
+    Example:
+        >>> import numpy as np
+        >>> from cs336_basics.training import get_batch
+        >>> inputs, targets = get_batch(np.arange(100), 4, 8, "cpu")
+        >>> inputs.shape, bool((targets == inputs + 1).all())
+        (torch.Size([4, 8]), True)
     """
     checked_integer("batch_size", batch_size, 1)
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):

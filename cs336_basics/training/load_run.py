@@ -115,6 +115,11 @@ def load_run(
         ValueError: If the run has no such checkpoint, the checkpoint is damaged, belongs to another
             run, does not fit the run's model or has weights that are not finite, the tokenizer has
             more ids than the model, or this machine does not have the device.
+
+    Example:
+        >>> from cs336_basics import load_run
+        >>> run = load_run("runs/stories")
+        >>> text = run.generate("Once upon a time", max_new_tokens=20)
     """
     run = RunDirectory(path)
     run.check_exists()

@@ -23,6 +23,12 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean of -log softmax(logits)[target] in nats, as a scalar tensor.
 
     See `token_losses` for the arguments and errors.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import cross_entropy
+        >>> round(float(cross_entropy(torch.zeros(2, 8), torch.tensor([1, 5]))), 4)  # ln 8
+        2.0794
     """
     return token_losses(logits, targets).mean()
 

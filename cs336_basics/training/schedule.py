@@ -84,6 +84,11 @@ def cosine_schedule(
     Raises:
         ValueError: Unless 0 <= it, 0 <= warmup_iters <= cosine_cycle_iters and
             0 <= min_learning_rate <= max_learning_rate < inf.
+
+    Example:
+        >>> from cs336_basics.training import cosine_schedule
+        >>> [round(cosine_schedule(it, 1.0, 0.1, 2, 6), 3) for it in range(8)]
+        [0.0, 0.5, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
     """
     if not 0 <= warmup_iters <= cosine_cycle_iters:
         raise InputError(
@@ -126,6 +131,11 @@ def linear_schedule(
         ValueError: Unless all iteration counts are at least 0,
             warmup_iters + decay_iters <= cycle_iters and
             0 <= min_learning_rate <= max_learning_rate < inf.
+
+    Example:
+        >>> from cs336_basics.training import linear_schedule
+        >>> [round(linear_schedule(it, 1.0, 0.0, 2, 2, 6), 3) for it in range(8)]
+        [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]
     """
     if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
         raise InputError(

@@ -89,6 +89,12 @@ def evaluate(
     Raises:
         TypeError: If `run` is not a LoadedRun, or a text is not a str.
         ValueError: If there are no texts, or `context_length` or `stride` is out of range.
+
+    Example:
+        >>> from cs336_basics import evaluate, load_run
+        >>> scores = evaluate(load_run("runs/stories"), ["Once upon a time, there was a cat."])
+        >>> scores.loss > 0
+        True
     """
     if not isinstance(run, LoadedRun):
         raise InputTypeError(

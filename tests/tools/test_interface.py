@@ -16,7 +16,7 @@ from cs336_basics.counting import WordCounts, count_texts
 from cs336_basics.splitting import Splitter
 from cs336_basics.tokenizer import load_document_starts, load_token_file
 from cs336_basics.training import AdamW, load_checkpoint
-from tools import api_page, example_files, experimental, interface
+from tools import example_files, experimental, interface
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "tests" / "files"

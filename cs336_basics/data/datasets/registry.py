@@ -163,6 +163,13 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
         FileNotFoundError: If the file is not in the data directory. The message includes the
             command that fetches it.
         ValueError: If the dataset or the split is unknown.
+
+    Example:
+        >>> from cs336_basics.data.datasets import dataset_path
+        >>> dataset_path("tinystories", "valid", "data")
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: ...
     """
     file = find_split(name, split)
     directory = data_directory(data_dir)

@@ -35,6 +35,12 @@ def sample_documents(seed: int = 0) -> Iterator[str]:
     such as training and validation text.
 
     A story neither starts nor ends with whitespace, and never contains `<|endoftext|>`.
+
+    Example:
+        >>> from cs336_basics.data.datasets import sample_documents
+        >>> story = next(sample_documents(seed=0))
+        >>> story == next(sample_documents(seed=0)), story == next(sample_documents(seed=1))
+        (True, False)
     """
     seed = operator.index(seed)
     for index in itertools.count():
@@ -61,6 +67,12 @@ def write_sample(
     Raises:
         TypeError: If `num_bytes` is not an integer.
         ValueError: If `num_bytes` is not positive.
+
+    Example:
+        >>> from cs336_basics.data.datasets import write_sample
+        >>> path = write_sample("sample.txt", num_bytes=10_000)
+        >>> path.stat().st_size >= 10_000
+        True
     """
     num_bytes = checked_integer("num_bytes", num_bytes, 1)
     written = 0

@@ -134,6 +134,15 @@ def load_model(
     Raises:
         FileNotFoundError: If a file is missing.
         ValueError: If a file is damaged, or TransformerLM cannot represent the model.
+
+    Example:
+        >>> from cs336_basics import load_run
+        >>> from cs336_basics.formats import export_model
+        >>> from cs336_basics.formats.huggingface import load_model
+        >>> run = load_run("runs/stories")
+        >>> export_model(run.model, run.tokenizer, "huggingface", "exports/loaded")
+        >>> load_model("exports/loaded").config.num_layers
+        1
     """
     found = find_model(directory, context_length)
     directory, config = Path(directory), found.config

@@ -85,6 +85,18 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
         FileNotFoundError: If one of the files does not exist.
         ValueError: If the index is damaged, does not belong to the ids, specifies another type of
             ids, or has sequences that do not follow one another.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.formats import export_tokens
+        >>> from cs336_basics.formats.megatron import load_indexed_dataset
+        >>> from cs336_basics.tokenizer import encode_file
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "dataset.npy", document_starts=True)
+        >>> export_tokens("dataset.npy", "megatron", "megatron")
+        >>> ids, starts = load_indexed_dataset("megatron/tokens")
+        >>> len(ids) == metadata["num_tokens"], len(starts) == metadata["num_documents"]
+        (True, True)
     """
     index_path, ids_path = Path(f"{os.fspath(prefix)}.idx"), Path(f"{os.fspath(prefix)}.bin")
     with open_regular(index_path) as file:

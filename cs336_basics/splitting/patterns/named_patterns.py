@@ -148,6 +148,11 @@ def resolve_pattern(pattern: str) -> str:
             limits of `check_limits`, searches backwards, moves the start of a match (`\\K`), or
             matches the empty string (splitting would never end).
         TypeError: If `pattern` is not a str.
+
+    Example:
+        >>> from cs336_basics.splitting import resolve_pattern
+        >>> resolve_pattern("gpt2").startswith("'(?:[sdmt]|ll|ve|re)|"), resolve_pattern("a+|b")
+        (True, 'a+|b')
     """
     if not isinstance(pattern, str):
         raise InputTypeError(

@@ -51,6 +51,14 @@ def extend(
             is not normalized, is split by the pattern, or has a byte that is not in the
             vocabulary; the message includes the word. `add_special_tokens` may also raise
             ValueError.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import extend
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> larger = extend(tokenizer, words=[" protein"])
+        >>> [larger.id_to_token(token_id) for token_id in larger.encode(" protein")]
+        [b' protein']
     """
     # `cs336_basics.bpe` also loads the trainers, so it is imported only when words are added.
     from cs336_basics.bpe.required import new_merges

@@ -81,6 +81,14 @@ def prune(
             tokens; if a count is negative; or if the words were counted with a different pattern,
             different special tokens or a different normalizer. `count_words` may also raise
             ValueError.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import prune
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> smaller, id_map = prune(tokenizer, 270, "stories.txt")
+        >>> smaller.vocab_size, id_map.shape
+        (270, (280,))
     """
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)

@@ -61,6 +61,14 @@ def count_tokens(
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
         ValueError: If the highest id is far above the number of tokens.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import count_tokens
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> counts = count_tokens(tokenizer, "stories.txt")
+        >>> int(counts[tokenizer.special_token_id("<|endoftext|>")])
+        2
     """
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
@@ -97,6 +105,14 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
         TypeError: If `tokenizer` is not a Tokenizer.
         ValueError: If an id is not below `vocab_size`, or the highest id in the vocabulary is far
             above the number of tokens.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import count_token_file, encode_file
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "counted.npy")
+        >>> int(count_token_file(tokenizer, "counted.npy").sum()) == metadata["num_tokens"]
+        True
     """
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
@@ -116,6 +132,13 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer, or `counts` does not contain integers.
         ValueError: If `counts` does not have the shape (vocab_size,).
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import count_tokens, never_used
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> never_used(tokenizer, count_tokens(tokenizer, "stories.txt"))
+        []
     """
     check_is_tokenizer(tokenizer)
     if np.shape(counts) != (tokenizer.vocab_size,):

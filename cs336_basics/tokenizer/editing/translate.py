@@ -60,6 +60,16 @@ def translate_token_file(
             a byte or special token in the file is missing from `new`; if the highest id in `old` is
             far above its number of tokens; or if the destination does not end in .npy.
         OSError: If the destination cannot be written, for example because the disk is full.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import encode_file, prune, translate_token_file
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "old.npy")
+        >>> smaller, id_map = prune(tokenizer, 270, "stories.txt")
+        >>> translated = translate_token_file("old.npy", "new.npy", tokenizer, smaller)
+        >>> translated["vocab_size"]
+        270
     """
     check_is_tokenizer(old, "old")
     check_is_tokenizer(new, "new")

@@ -99,6 +99,15 @@ def encode_file(
     Warns:
         UserWarning: If invalid UTF-8 was replaced with U+FFFD. The warning includes the share of
             bytes.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import encode_file, load_token_file
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "encoded.npy")
+        >>> ids = load_token_file("encoded.npy", tokenizer_hash=tokenizer.hash())
+        >>> len(ids) == metadata["num_tokens"], str(ids.dtype)
+        (True, 'uint16')
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)

@@ -56,6 +56,14 @@ def encode_rows(
         ValueError: If a row does not have the field, is not UTF-8 (`"strict"`), or has a byte that
             is not in the vocabulary (the message includes the index of the row); if there are no
             tokens; or if the destination or special token is invalid.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import encode_rows
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> rows = [{"text": "Once upon a time"}, {"text": "The end"}]
+        >>> encode_rows(tokenizer, rows, "rows.npy", field="text")["num_bytes"]
+        23
     """
     check_is_tokenizer(tokenizer)
     check_errors(errors, ENCODING_ERRORS)

@@ -165,6 +165,15 @@ def load_token_file(
         FileNotFoundError: If the file does not exist.
         ValueError: If the file is not a token file, is damaged, or was encoded with a different
             tokenizer or a larger vocabulary.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import encode_file, load_token_file
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "loaded.npy")
+        >>> ids = load_token_file("loaded.npy", vocab_size=tokenizer.vocab_size)
+        >>> len(ids) == metadata["num_tokens"], bool((ids < tokenizer.vocab_size).all())
+        (True, True)
     """
     return open_token_file(
         path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash, dtype=dtype
@@ -192,6 +201,15 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file is not a token file, is damaged, or has no document starts.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import encode_file, load_document_starts
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> metadata = encode_file(tokenizer, "stories.txt", "starts.npy", document_starts=True)
+        >>> starts = load_document_starts("starts.npy")
+        >>> int(starts[0]), len(starts) == metadata["num_documents"]
+        (0, True)
     """
     return open_token_file(path).document_starts()
 

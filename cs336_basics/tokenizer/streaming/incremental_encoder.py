@@ -27,6 +27,15 @@ class IncrementalEncoder(ChunkEncoder):
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
         ValueError: If `errors` is unknown, or a given special token is not in the tokenizer.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import IncrementalEncoder
+        >>> tokenizer = Tokenizer.from_directory("tokenizers/stories")
+        >>> encoder = IncrementalEncoder(tokenizer)
+        >>> ids = encoder.feed("Once up") + encoder.feed("on a time") + encoder.finish()
+        >>> ids == tokenizer.encode("Once upon a time")
+        True
     """
 
     def __init__(

@@ -22,6 +22,14 @@ class StreamingDecoder:
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
         ValueError: If `errors` is unknown.
+
+    Example:
+        >>> from cs336_basics import Tokenizer
+        >>> from cs336_basics.tokenizer import StreamingDecoder
+        >>> tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [])
+        >>> decoder = StreamingDecoder(tokenizer)
+        >>> [decoder.push(token_id) for token_id in tokenizer.encode("aé")] + [decoder.finish()]
+        ['a', '', 'é', '']
     """
 
     def __init__(
@@ -43,6 +51,9 @@ class StreamingDecoder:
 
     def push(self, token_id: SupportsIndex) -> str:
         """Add an id and return the characters that it completes: often a word, sometimes nothing.
+
+        Args:
+            token_id: The next id.
 
         Raises:
             TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.

@@ -25,8 +25,25 @@ class AdamW(GroupOptimizer):
     This equals `torch.optim.AdamW`. The state of a parameter consists of the int `step` and the
     tensors `exp_avg` (m) and `exp_avg_sq` (v), which have the parameter's shape, dtype and device.
 
+    Args:
+        params: Parameters or parameter groups, as for any optimizer of torch.
+        lr: Learning rate.
+        betas: beta1 and beta2.
+        eps: Added to the root in the divisor.
+        weight_decay: Share of a parameter that a step of learning rate 1 subtracts.
+
     Raises:
         ValueError: If a setting, including one of a parameter group, is out of range.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import AdamW
+        >>> weight = torch.nn.Parameter(torch.ones(2))
+        >>> optimizer = AdamW([weight], lr=1e-3)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> bool((weight < 1).all())
+        True
     """
 
     def __init__(

@@ -46,9 +46,29 @@ class Muon(GroupOptimizer):
     The state of a matrix is `momentum_buffer` (M), a tensor like the matrix, and with a `row_beta`
     also `row_squares` (v) of shape (rows, 1). Parameters in other groups have AdamW's state.
 
+    Args:
+        params: Parameters or parameter groups, as for any optimizer of torch.
+        lr: Learning rate.
+        betas, eps, weight_decay: See `AdamW`.
+        momentum: Factor of the average gradient in the update of a matrix.
+        row_beta: Factor of the average squares of a row, or None for no NorMuon.
+        muon: Whether a group that does not say so has matrices for Muon.
+        lr_scale: Factor of the learning rate of a group.
+        precision: Number format of the matrix products of Muon.
+
     Raises:
         ValueError: If a setting is out of range, or a Muon group has a parameter that is not a
             matrix.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import Muon
+        >>> matrix, gain = torch.nn.Parameter(torch.eye(3)), torch.nn.Parameter(torch.ones(3))
+        >>> optimizer = Muon([{"params": [matrix], "muon": True}, {"params": [gain]}], lr=0.01)
+        >>> (matrix @ gain).sum().backward()
+        >>> optimizer.step()
+        >>> bool((gain < 1).all())
+        True
     """
 
     def __init__(

@@ -18,8 +18,22 @@ class SGD(GroupOptimizer):
     Step t = 0, 1, ... computes p <- p - lr / sqrt(t + 1) * grad. The state of a parameter is
     `step`, the number of steps taken.
 
+    Args:
+        params: Parameters or parameter groups, as for any optimizer of torch.
+        lr: Learning rate.
+
     Raises:
         ValueError: If lr is negative or not finite.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import SGD
+        >>> weight = torch.nn.Parameter(torch.ones(2))
+        >>> optimizer = SGD([weight], lr=0.1)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> bool((weight < 1).all())
+        True
     """
 
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
@@ -43,8 +57,25 @@ class MomentumSGD(GroupOptimizer):
     state of a parameter is `momentum_buffer` (m), a tensor like the parameter. Without momentum,
     the state is empty.
 
+    Args:
+        params: Parameters or parameter groups, as for any optimizer of torch.
+        lr: Learning rate.
+        momentum: Factor of the previous steps.
+        weight_decay: Factor of the L2 penalty.
+        nesterov: Whether to look one step ahead.
+
     Raises:
         ValueError: If a setting, including one of a parameter group, is out of range.
+
+    Example:
+        >>> import torch
+        >>> from cs336_basics.training import MomentumSGD
+        >>> weight = torch.nn.Parameter(torch.ones(2))
+        >>> optimizer = MomentumSGD([weight], lr=0.1, momentum=0.9)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> bool((weight < 1).all())
+        True
     """
 
     def __init__(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import InputError
@@ -18,7 +16,10 @@ from cs336_basics.commands._options import Command, EncodingOptions
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
-_IDS_AT_A_TIME = 1 << 16
+_BLOCK = 1 << 16  # bytes to print at a time
+_BYTES_IN_MEMORY = 1 << 22
+"""Maximum size of the printed ids in memory. If they are larger, they are written to a temporary
+file."""
 
 
 @dataclass(kw_only=True)
@@ -60,6 +61,7 @@ class Options(EncodingOptions):
 def encode(options: Options) -> None:
     """Encode the input and print statistics, or the ids themselves."""
     from cs336_basics.tokenizer import Dropout, Tokenizer, encode_file
+    from cs336_basics.tokenizer.files.listed_ids import listed_documents
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     printed = options.output == STDOUT
@@ -68,26 +70,23 @@ def encode(options: Options) -> None:
         _encode_with_ray(options, tokenizer)
         return
     corpus = options.corpus(listed=not printed)
-    write = functools.partial(
-        encode_file,
-        tokenizer,
-        corpus,
-        num_workers=options.num_workers,
-        progress=True,
-        end_of_document=options.end_of_document,
-        dropout=dropout,
-    )
+    settings: dict[str, Any] = {
+        "num_workers": options.num_workers,
+        "progress": True,
+        "end_of_document": options.end_of_document,
+        "dropout": dropout,
+    }
     if printed:
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as directory:
-            file = Path(directory, "ids.npy")
-            write(file, document_starts=True)
-            _print_ids(file)
+        _print_ids(listed_documents(tokenizer, corpus, **settings))
         return
     start = time.perf_counter()
-    metadata = write(
-        options.output, overwrite=options.overwrite, document_starts=options.document_starts
+    metadata = encode_file(
+        tokenizer,
+        corpus,
+        options.output,
+        overwrite=options.overwrite,
+        document_starts=options.document_starts,
+        **settings,
     )
     seconds = time.perf_counter() - start
     _say_sizes(metadata)
@@ -128,19 +127,19 @@ def _say_sizes(metadata: Mapping[str, Any]) -> None:
     say(f"bytes per token  {metadata['bytes_per_token']:.3f}")
 
 
-def _print_ids(path: Path) -> None:
-    """Print the ids in a token file, one document per line."""
-    from cs336_basics.tokenizer.files.token_files import open_token_file
+def _print_ids(documents: Iterator[tuple[list[int], bool]]) -> None:
+    """Print ids, one document per line, after all are known."""
+    import tempfile
 
-    file = open_token_file(path)
-    ends = [*file.document_starts()[1:].tolist(), len(file.tokens)]
-    start = 0
-    for end in ends:
-        while start < end:
-            stop = min(end, start + _IDS_AT_A_TIME)
-            line = " ".join(map(str, file.tokens[start:stop].tolist()))
-            show(line + (" " if stop < end else "\n"))
-            start = stop
+    with tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY) as file:
+        before = ""
+        for ids, is_end in documents:
+            line = before + " ".join(map(str, ids)) if ids else ""
+            file.write((line + "\n" if is_end else line).encode())
+            before = "" if is_end else " "
+        file.seek(0)
+        while block := file.read(_BLOCK):
+            show(block.decode())
 
 
 COMMAND = Command(

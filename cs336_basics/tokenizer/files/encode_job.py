@@ -117,20 +117,9 @@ class EncodeJob:
             ValueError: If text is not valid UTF-8 (`errors="strict"`), or a byte is not in the
                 vocabulary.
         """
-        encoder, reading = self.tokenizer.encoder, ReadingRecord()
+        reading = ReadingRecord()
         texts = [self._checked_text(block, reading) for block in batch]
-        try:
-            if self.dropout is not None:
-                places = [(block.document, block.start) for block in batch]
-                ids, lengths = encoder.encode_dropped(
-                    texts, encoder.all_added, self.dropout, places
-                )
-            elif self.errors == EXACT and not all(map(is_valid_utf8, texts)):
-                ids, lengths = _encode_exactly(encoder, texts)
-            else:
-                ids, lengths = encoder.encode_documents(texts, encoder.all_added)
-        except AbsentByteError:
-            raise _absent_byte(encoder, batch, texts) from None
+        ids, lengths = self._arrays(batch, texts)
         # The start of a file or row ends the previous document. TokenWriter handles documents that
         # ended with the previous batch.
         starting = np.array([block.starts_document for block in batch], bool)
@@ -144,6 +133,35 @@ class EncodeJob:
         if self.separator_id is not None:
             ends = np.union1d(ends, np.flatnonzero(ids == self.separator_id) + 1)
         return EncodedBlock(ids, starts_document, ends, reading)
+
+    def lists(self, batch: Batch) -> tuple[list[list[int]], ReadingRecord]:
+        """Return the ids of each text of a batch as a list, without end ids.
+
+        Usually, this does not need NumPy, which takes longer to import than to encode a few lines.
+        """
+        reading, encoder = ReadingRecord(), self.tokenizer.encoder
+        texts = [self._checked_text(block, reading) for block in batch]
+        if self.dropout is None and (self.errors != EXACT or all(map(is_valid_utf8, texts))):
+            try:
+                given = [text.decode() for text in texts]
+                return encoder.encode_batch(given, encoder.all_added, 1), reading
+            except AbsentByteError:
+                raise _absent_byte(encoder, batch, texts) from None
+        ids, lengths = self._arrays(batch, texts)
+        return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])], reading
+
+    def _arrays(self, batch: Batch, texts: list[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the concatenated ids of the texts of a batch, and the number of ids of each."""
+        encoder = self.tokenizer.encoder
+        try:
+            if self.dropout is not None:
+                places = [(block.document, block.start) for block in batch]
+                return encoder.encode_dropped(texts, encoder.all_added, self.dropout, places)
+            if self.errors == EXACT and not all(map(is_valid_utf8, texts)):
+                return _encode_exactly(encoder, texts)
+            return encoder.encode_documents(texts, encoder.all_added)
+        except AbsentByteError:
+            raise _absent_byte(encoder, batch, texts) from None
 
     def _checked_text(self, block: TextBlock, reading: ReadingRecord) -> bytes:
         """Return a text as valid UTF-8 or, with `errors="bytes"`, as arbitrary bytes."""
@@ -168,6 +186,10 @@ class EncodeJob:
             yield block._replace(document=document, start=start), bytes_read
             if isinstance(block.text, bytes):  # a row in memory is a single block
                 start += len(ReadingRecord().utf8_of_block(block, self.errors))
+
+    def batches(self, sources: Sequence[Source], before: int = 0) -> Iterator[Batch]:
+        """Yield the texts of some files in batches, after `before` bytes of other files."""
+        return batches_of(self.placed(_numbered(sources, self, before)), self.chunk_size)
 
     def executor(self, num_workers: int | None) -> Executor:
         """Return an executor that fits the encoder: threads if it releases the GIL."""
@@ -211,7 +233,7 @@ def encoded_blocks(
         if is_local and encoder is not None:
             yield from _encode_files(encoder, job, files, sizes, num_workers, before, advance)
         else:
-            batches = batches_of(job.placed(_numbered(files, sizes, job, before)), job.chunk_size)
+            batches = job.batches(files, before)
             yield from runner.map_ordered(job, batches, lambda batch: advance(batch[-1].bytes_read))
         before += sum(sizes)
         advance(before)
@@ -250,15 +272,15 @@ def _encode_files(
 
 
 def _numbered(
-    sources: Sequence[Source], sizes: Sequence[int], job: EncodeJob, before: int
+    sources: Sequence[Source], job: EncodeJob, before: int
 ) -> Iterator[tuple[TextBlock, int]]:
     """Yield each text of some files, and the number of bytes of all files read so far."""
     encoder = job.tokenizer.encoder
     cuts = encoder.safe_cuts(encoder.all_added)
-    for source, size in zip(sources, sizes, strict=True):
+    for source in sources:
         for block in source.texts(cuts, job.chunk_size):
             yield block, before + block.bytes_read
-        before += size
+        before += source.num_bytes
 
 
 def batches_of(blocks: Iterable[tuple[TextBlock, int]], chunk_size: int) -> Iterator[Batch]:

@@ -85,9 +85,14 @@ def normalized(text: AnyText, normalizer: str | None) -> AnyText:
 
 def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
     """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
-    if isinstance(text, str):
-        return normalized(text, normalizer) is text
-    return normalized(text, normalizer) is text
+    if normalizer is None or text.isascii():
+        return True
+    for start, end in doubtful_runs(normalizer)(text):
+        run = text[start:end]
+        run = run if isinstance(run, str) else run.decode()
+        if _normalize(normalizer, run) != run:
+            return False
+    return True
 
 
 def is_normal_character(character: str, normalizer: str | None) -> bool:

@@ -33,6 +33,7 @@ from cs336_basics.tokenizer import (
     prune,
     stages,
 )
+from cs336_basics.tokenizer.encoders import staged_encoder
 from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
 from tests.errors import rejects
 from tests.text.combining import combining_text
@@ -134,6 +135,19 @@ def test_long_texts_are_encoded_before_they_end():
     tokenizer = byte_tokenizer(END, normalizer="NFC")
     encoder = IncrementalEncoder(tokenizer)
     assert len(encoder.feed("word " * 1000)) > 4900
+
+
+@pytest.mark.parametrize("block", [1, 5, 40])
+def test_long_texts_are_normalized_in_blocks(monkeypatch, block):
+    monkeypatch.setattr(staged_encoder, "_BLOCK", block)
+    for definition, texts in random_cases()[:40]:
+        tokenizer = Tokenizer.of(definition)
+        text = " ab  a. b ".join(texts)
+        expected = reference_ids(tokenizer, text)
+        for num_workers in (1, 2):
+            found = tokenizer.encoder.encode_array(text, tokenizer.encoder.all_added, num_workers)
+            assert found.tolist() == expected, definition.added_tokens
+        assert tokenizer.encode_array(text.encode()).tolist() == expected
 
 
 def test_files_get_the_same_ids(tmp_path):

@@ -7,10 +7,13 @@ are normalized already and contain few added tokens.
 from __future__ import annotations
 
 import copy
+import itertools
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.lazy import np, npt
+from cs336_basics.text.cuts import safe_blocks
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder, LocatedWord
 from cs336_basics.tokenizer.ids import TokenArray
@@ -19,6 +22,9 @@ from cs336_basics.tokenizer.stages import Part, Stages
 if TYPE_CHECKING:
     from cs336_basics.text.cuts import Cuts
     from cs336_basics.tokenizer.dropout import Dropout, Place
+
+_BLOCK = 1 << 19
+"""Number of bytes or characters of a long text to normalize at a time."""
 
 _MAX_CHOICES = 16
 """Maximum number of choices of added tokens to keep the stages for."""
@@ -85,10 +91,18 @@ class StagedEncoder(Encoder):
         stages = self._stages_for(special)
         if stages.in_one and (given := stages.normalized_text(text)) is not None:
             return self._inner.encode_array(given, special, num_workers)
-        parts = stages.parts(_utf8(text))
-        if len(parts) == 1 and isinstance(parts[0], bytes):  # in threads, even a long one
-            return self._inner.encode_array(parts[0], stages.rest, num_workers)
-        return self._encode_parts([parts], stages, num_workers)[0]
+        if len(text) <= _BLOCK:
+            parts = stages.parts(_utf8(text))
+            if len(parts) == 1 and isinstance(parts[0], bytes):
+                return self._inner.encode_array(parts[0], stages.rest, 1)
+            return self._encode_parts([parts], stages, 1)[0]
+        # Most blocks are normalized, and only the others are copied. The memory for a few blocks is
+        # used again, while the memory for a whole text would be new.
+        encoded = []
+        blocks = safe_blocks(_utf8_blocks(text), stages.safe_cuts, max_bytes=sys.maxsize)
+        while some := list(itertools.islice(blocks, 4 * num_workers)):
+            encoded.append(self.encode_documents(some, special, num_workers)[0])
+        return np.concatenate(encoded)
 
     def encode_batch(
         self, texts: list[str], special: frozenset[str], num_workers: int
@@ -108,12 +122,23 @@ class StagedEncoder(Encoder):
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """See `Encoder`."""
         stages = self._stages_for(special)
-        if stages.in_one:
-            given = [stages.normalized_text(text) for text in texts]
-            if None not in given:
-                return self._inner.encode_documents(given, special, num_workers)
-        parts = [stages.parts(_utf8(text)) for text in texts]
-        return self._encode_parts(parts, stages, num_workers)
+        is_given = np.array([stages.in_one and stages.is_normalized(text) for text in texts], bool)
+        given = list(itertools.compress(texts, is_given))
+        if len(given) == len(texts):
+            return self._inner.encode_documents(texts, special, num_workers)
+        others = itertools.compress(texts, ~is_given)
+        encoded = self._encode_parts(
+            [stages.parts(_utf8(text)) for text in others], stages, num_workers
+        )
+        if not given:
+            return encoded
+        ids_of_given, lengths_of_given = self._inner.encode_documents(given, special, num_workers)
+        lengths = np.empty(len(texts), np.int64)
+        lengths[is_given], lengths[~is_given] = lengths_of_given, encoded[1]
+        in_given = np.repeat(is_given, lengths)
+        ids = np.empty(len(in_given), ids_of_given.dtype)
+        ids[in_given], ids[~in_given] = ids_of_given, encoded[0]
+        return ids, lengths
 
     def encode_dropped(
         self,
@@ -197,6 +222,12 @@ class StagedEncoder(Encoder):
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """See `Encoder`."""
         return self._inner.decode(ids)
+
+
+def _utf8_blocks(text: str | bytes) -> Iterator[bytes]:
+    """Yield a text as UTF-8, a block at a time; UnicodeEncodeError if it contains a surrogate."""
+    for start in range(0, len(text), _BLOCK):
+        yield _utf8(text[start : start + _BLOCK])
 
 
 def _utf8(text: str | bytes) -> bytes:

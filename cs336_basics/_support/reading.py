@@ -6,15 +6,12 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import check_is_regular
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -110,7 +107,7 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def read_json_object(path: Path, longest: int) -> dict[str, Any]:
+def read_json_object(path: str | os.PathLike[str], longest: int) -> dict[str, Any]:
     """Return the JSON object in a small file.
 
     Args:

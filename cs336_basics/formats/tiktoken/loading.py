@@ -6,9 +6,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
 from cs336_basics._support.messages import short_reason, short_repr
@@ -41,6 +39,9 @@ from cs336_basics.splitting.splitter import check_special_tokens
 from cs336_basics.tokenizer.added_tokens import check_added_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.words import Words
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 try:
     from cs336_basics.formats import _byte_strings
@@ -100,7 +101,7 @@ def load_tiktoken(
             return parse_tekken(found.tekken)
         except InputError as error:
             raise InputError(str(error), place=found.place) from None
-    special = found.special_tokens if special_tokens is None else dict(special_tokens)
+    special = found.special_tokens or {} if special_tokens is None else dict(special_tokens)
     ranks = found.ranks
     read = read_ranks(found.content, special) if ranks is None else None
     if ranks is None and read is None:
@@ -140,8 +141,7 @@ def _definition_of_ranks(
     )
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """The parts of a tokenizer that a source contains."""
 
     place: str
@@ -153,7 +153,7 @@ class _Found:
     """The rank file with `content`."""
     pat_str: str | None = None
     """Split pattern, in tiktoken's syntax."""
-    special_tokens: dict[str, int] = field(default_factory=dict)
+    special_tokens: dict[str, int] | None = None
     tekken: dict[str, Any] | None = None
     """Content of a tekken.json, which has all parts."""
 
@@ -168,10 +168,10 @@ def _found(source: Any) -> _Found:
                 argument="source",
             )
         return _found_in_encoding(source, short_repr(source))
-    path, place = Path(source), os.fspath(source)
-    if path.is_dir():
-        settings = _read_settings(path)
-        file = path / RANKS_FILE
+    place = os.fspath(source)
+    if os.path.isdir(source):
+        settings = _read_settings(source)
+        file = os.path.join(source, RANKS_FILE)
         return _Found(
             place,
             content=_read(file),
@@ -179,12 +179,12 @@ def _found(source: Any) -> _Found:
             pat_str=settings["pat_str"],
             special_tokens=settings["special_tokens"],
         )
-    if not path.exists() and isinstance(source, str) and source.isidentifier():
+    if not os.path.exists(source) and isinstance(source, str) and source.isidentifier():
         return _found_in_encoding(registered_encoding(source), place)
-    content = _read(path)
+    content = _read(source)
     if content.lstrip()[:1] != b"{":
         return _Found(place, content=content, file=source)
-    tekken = parse_json(content, path, unique_keys)
+    tekken = parse_json(content, source, unique_keys)
     if not is_tekken(tekken):
         raise InputError(
             "this is JSON, and not a rank file",
@@ -211,9 +211,9 @@ def read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     return load_ranks(directory / RANKS_FILE), settings
 
 
-def _read_settings(directory: Path) -> dict[str, Any]:
-    path = directory / ENCODING_FILE
-    if not path.exists():
+def _read_settings(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    path = os.path.join(directory, ENCODING_FILE)
+    if not os.path.exists(path):
         if other := recognized_directory(directory):
             raise other
         raise FileNotFoundError(

@@ -11,7 +11,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (
-    ROOT / "README.md",
     ROOT / "docs" / "benchmarks.md",
     ROOT / "docs" / "counting-and-encoding.md",
     ROOT / "docs" / "profiling.md",

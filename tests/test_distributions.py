@@ -78,10 +78,8 @@ def sdist(tmp_path_factory):
     return build("sdist", copy_of_the_project(directory / "project"), directory)
 
 
-@pytest.fixture(scope="module")
-def unpacked(sdist, tmp_path_factory):
-    """The directory of the unpacked sdist."""
-    directory = tmp_path_factory.mktemp("unpacked")
+def unpack(sdist, directory):
+    """Unpack an sdist, and return the directory of the project."""
     with tarfile.open(sdist) as archive:
         if hasattr(tarfile, "data_filter"):
             archive.extractall(directory, filter="data")
@@ -89,6 +87,12 @@ def unpacked(sdist, tmp_path_factory):
             archive.extractall(directory)
     (project,) = directory.iterdir()
     return project
+
+
+@pytest.fixture(scope="module")
+def unpacked(sdist, tmp_path_factory):
+    """The directory of the unpacked sdist."""
+    return unpack(sdist, tmp_path_factory.mktemp("unpacked"))
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +164,18 @@ def requirements_of(wheel, *extras):
         if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
             found.append(requirement)
     return found
+
+
+@pytest.mark.slow
+def test_two_builds_give_equal_bytes(sdist, compiled_wheel, tmp_path):
+    """The second build has another directory, a later time and other hashes of strings."""
+    variables = {"PYTHONHASHSEED": "7"}
+    project = copy_of_the_project(tmp_path / "elsewhere" / "project")
+    again = build("sdist", project, tmp_path, **variables)
+    assert again.read_bytes() == sdist.read_bytes()
+    wheel = build("wheel", unpack(again, tmp_path / "deeper" / "still"), tmp_path, **variables)
+    assert wheel.name == compiled_wheel.name
+    assert wheel.read_bytes() == compiled_wheel.read_bytes()
 
 
 # --- installations -------------------------------------------------------------------------------

@@ -4,9 +4,11 @@ import ast
 import functools
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cs336_basics
 from tests.documents.shell import MODEL, TRAINING
@@ -51,6 +53,13 @@ MAY_ALSO_IMPORT = {
     "training/origin.py": "formats",  # --init-from DIRECTORY
 }
 WITHOUT_TORCH = (*TEXT, "bpe", "tokenizer", "data")
+
+
+def test_the_changelog_and_the_citation_have_the_version_of_the_package():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)", changelog, re.MULTILINE)[1]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert newest == citation["version"] == cs336_basics.__version__
 
 
 @functools.cache

@@ -469,8 +469,8 @@ def test_an_error_stays_until_its_cause_is_gone(page):
 
 
 @pytest.mark.slow
-def test_the_picture_of_the_readme_can_be_made(browser, tmp_path):
-    """Create the README's picture: CS336_SCREENSHOTS=docs pytest FILE -m slow -k readme."""
+def test_the_picture_of_the_page_can_be_made(browser, tmp_path):
+    """Create the picture of the page: CS336_SCREENSHOTS=docs pytest FILE -m slow -k picture."""
     image = pytest.importorskip("PIL.Image", reason="needs pillow")
     path = Path(SCREENSHOTS or tmp_path, "playground-text.png")
     size = {"width": 800, "height": 600, "deviceScaleFactor": 1.5, "mobile": False}

@@ -5,3 +5,4 @@ cdef class UsualCalls:
     cdef list encode(self, str text)
     cdef object encode_array(self, str text)
     cdef object decode(self, object ids, bint as_text)
+    cdef object text_of(self, object token_id)

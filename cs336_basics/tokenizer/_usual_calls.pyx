@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Methods of Tokenizer whose usual calls are compiled.
+"""Methods of Tokenizer and StreamingDecoder whose usual calls are compiled.
 
 A call for a short text takes less time than a few Python frames. The decorators of this module
 therefore return a compiled method. It hands a call with a single argument, as most calls are, to
@@ -8,6 +8,11 @@ the `UsualCalls` of the tokenizer's encoder. Every other call, and every text or
 """
 
 from functools import wraps
+
+cimport cython
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
 
 
 cdef class UsualCalls:
@@ -27,6 +32,45 @@ cdef class UsualCalls:
     cdef object decode(self, object ids, bint as_text):
         """Return the text or the bytes of a list or array of ids."""
         return None
+
+    cdef object text_of(self, object token_id):
+        """Return the text of an id whose token consists of whole characters."""
+        return None
+
+
+@cython.final
+cdef class CheckedCalls(UsualCalls):
+    """The usual calls of another encoder, which declines some texts.
+
+    Args:
+        inner: Usual calls of the other encoder.
+        is_doubtful: Function that returns a true value for each text to decline. It is not called
+            for ASCII. None declines all texts.
+    """
+
+    cdef UsualCalls inner
+    cdef object is_doubtful
+
+    def __init__(self, UsualCalls inner not None, is_doubtful):
+        self.inner = inner
+        self.is_doubtful = is_doubtful
+
+    cdef bint declines(self, str text) except -1:
+        if self.is_doubtful is None:
+            return True
+        return not PyUnicode_IS_ASCII(text) and self.is_doubtful(text)
+
+    cdef list encode(self, str text):
+        return None if self.declines(text) else self.inner.encode(text)
+
+    cdef object encode_array(self, str text):
+        return None if self.declines(text) else self.inner.encode_array(text)
+
+    cdef object decode(self, object ids, bint as_text):
+        return self.inner.decode(ids, as_text)
+
+    cdef object text_of(self, object token_id):
+        return self.inner.text_of(token_id)
 
 
 cdef inline UsualCalls calls_of(tokenizer):
@@ -104,3 +148,21 @@ def _decoding(method, bint as_text):
         return method(self, ids, errors, skip_special_tokens=skip_special_tokens)
 
     return decode
+
+
+def push(method):
+    """Return `StreamingDecoder.push` with its usual calls compiled."""
+
+    @wraps(method)
+    def push(self, token_id):
+        cdef UsualCalls calls
+        tokenizer = self._between_characters
+        if tokenizer is not None:
+            calls = calls_of(tokenizer)
+            if calls is not None:
+                text = calls.text_of(token_id)
+                if text is not None:
+                    return text
+        return method(self, token_id)
+
+    return push

@@ -1,19 +1,34 @@
-"""The decorators of `_usual_calls.pyx`, or decorators that change nothing if it is not compiled."""
+"""The names of `_usual_calls.pyx`, or decorators that change nothing if it is not compiled."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["decode", "decode_bytes", "encode", "encode_array"]
+__all__ = ["CheckedCalls", "decode", "decode_bytes", "encode", "encode_array", "push"]
 
 if TYPE_CHECKING:
-    from cs336_basics.tokenizer._usual_calls import decode, decode_bytes, encode, encode_array
+    from cs336_basics.tokenizer._usual_calls import (
+        CheckedCalls,
+        decode,
+        decode_bytes,
+        encode,
+        encode_array,
+        push,
+    )
 else:
     try:
-        from cs336_basics.tokenizer._usual_calls import decode, decode_bytes, encode, encode_array
+        from cs336_basics.tokenizer._usual_calls import (
+            CheckedCalls,
+            decode,
+            decode_bytes,
+            encode,
+            encode_array,
+            push,
+        )
     except ImportError:
+        CheckedCalls = None
 
         def _unchanged(method: Any) -> Any:
             return method
 
-        decode = decode_bytes = encode = encode_array = _unchanged
+        decode = decode_bytes = encode = encode_array = push = _unchanged

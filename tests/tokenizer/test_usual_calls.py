@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import inspect
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer import AddedToken, Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
+from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
 from tests.errors import rejects
-from tests.tokenizer.examples import END, FRAGMENTS, SPECIALS, small_tokenizer
+from tests.text.combining import combining_text
+from tests.tokenizer.examples import END, FRAGMENTS, SPECIALS, small_tokenizer, trained
 
 TEXT = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=5), max_size=30).map("".join)
 LENGTHS = (0, 1, 11, 12, 63, 64, 65, 127, 128, 129, 383, 384, 767, 768, 769, 4_096, 66_000)
@@ -59,6 +62,28 @@ def test_texts_of_every_length_have_the_same_ids(tokenizer, length, unit):
     text = (unit * length)[:length]
     check(tokenizer, text)
     check(tokenizer, text[:-1] + " ")
+
+
+@pytest.mark.parametrize("normalizer", ["NFC", "NFKD"])
+def test_text_that_is_normalized_first_has_the_same_ids(normalizer):
+    tokenizer = Tokenizer(*trained(), [END, "<e>"], normalizer=normalizer)
+    assert isinstance(tokenizer.encoder, StagedEncoder)
+    tokenizer.decode([0])  # compiles the decoder
+    chooser = random.Random(normalizer)
+    for length in (0, 1, 5, 20, 300, 2_000):
+        for text in ("the cat " * length, combining_text(chooser, length, [END, "<e>", "＜e>"])):
+            ids = defined(tokenizer, "encode", text)
+            assert tokenizer.encode(text) == tokenizer.encode_array(text).tolist() == ids
+            assert tokenizer.decode(ids) == defined(tokenizer, "decode", ids)
+    with rejects(None, "lone surrogate"):
+        tokenizer.encode("a\ud800")
+
+
+def test_added_tokens_that_need_several_searches_are_found():
+    tokenizer = Tokenizer(*trained(), [AddedToken("<e>", lstrip=True)])
+    assert tokenizer.encode("the  <e>") == defined(tokenizer, "encode", "the  <e>")
+    assert tokenizer.encode("the  <e>") == tokenizer.encode("the<e>")
+    assert tokenizer.encode_array("the  <e>").tolist() == tokenizer.encode("the<e>")
 
 
 @given(st.lists(st.integers(-3, 300), max_size=70))

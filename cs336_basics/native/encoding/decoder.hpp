@@ -12,12 +12,19 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "unicode/text_view.hpp"
+#include "unicode/utf8.hpp"
 
 namespace cs336 {
 
 // This many bytes after the last token may be overwritten, because tokens are copied 16 bytes at a
 // time.
 constexpr size_t DECODER_SLACK = 16;
+
+// Whether a token consists of whole characters.
+inline bool is_text(TextSpan token) {
+    return first_invalid_utf8_scalar(token.data, token.size) == token.size;
+}
 
 // Stores the tokens of a vocabulary by id in one array.
 class Decoder {
@@ -64,6 +71,12 @@ class Decoder {
             }
             out += span.length;
         }
+    }
+
+    // The token of an id; empty if the id has no token.
+    TextSpan token(uint32_t id) const {
+        if (size_t(id) >= spans_.size()) return {nullptr, 0};
+        return {data_.data() + spans_[id].offset, spans_[id].length};
     }
 
   private:

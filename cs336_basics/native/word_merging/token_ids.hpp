@@ -37,6 +37,14 @@ class TokenIds {
         return slots_[slot_of(key_of(bytes, length))].id;
     }
 
+    // Like `find`, for at most MAX_SHORT_WORD bytes. WORD_PADDING bytes after the first must be
+    // readable.
+    CS336_INLINE uint32_t find_short(const uint8_t* bytes, size_t length) const {
+        WordKey key;
+        make_short_key(seed_, bytes, length, key);
+        return slots_[slot_of(key)].id;
+    }
+
     // Add tokens, at most `num_tokens`, whose bytes must outlive this object. Returns false if two
     // are the same or one is empty.
     bool insert_all(const std::vector<TextSpan>& tokens, const std::vector<uint32_t>& ids) {
@@ -135,7 +143,12 @@ class TokenIds {
 // the ids. Returns the length of the first token if there are two, otherwise 0.
 class RankSplitter {
   public:
-    explicit RankSplitter(const TokenIds& ranks) : ranks_(ranks) {}
+    explicit RankSplitter(const TokenIds& ranks) : ranks_(ranks), ranks_of_two_(1 << 16) {
+        for (size_t i = 0; i < ranks_of_two_.size(); ++i) {
+            const uint8_t two[2] = {uint8_t(i), uint8_t(i >> 8)};
+            ranks_of_two_[i] = ranks.find(two, 2);
+        }
+    }
 
     size_t split(const uint8_t* token, size_t size) {
         if (size <= MAX_SHORT) return split_short(token, size);
@@ -169,15 +182,22 @@ class RankSplitter {
 
     // The same for a short token, in arrays: without a heap, which takes most of the time.
     size_t split_short(const uint8_t* token, size_t size) const {
+        uint8_t bytes[MAX_SHORT + WORD_PADDING];
         uint8_t starts[MAX_SHORT + 1];   // of the tokens, and the end of the last one
         uint32_t ranks[MAX_SHORT];       // of each token joined with the next one
         size_t count = size;
+        std::memcpy(bytes, token, size);
         const auto rank_at = [&](size_t i) {
+            const uint8_t* const joined = bytes + starts[i];
             const size_t length = starts[i + 2] - starts[i];
-            return length == size ? TokenIds::NO_ID : ranks_.find(token + starts[i], length);
+            if (length == size) return TokenIds::NO_ID;
+            return length <= MAX_SHORT_WORD ? ranks_.find_short(joined, length)
+                                            : ranks_.find(joined, length);
         };
         for (size_t i = 0; i <= size; ++i) starts[i] = uint8_t(i);
-        for (size_t i = 0; i + 1 < count; ++i) ranks[i] = rank_at(i);
+        for (size_t i = 0; i + 1 < count; ++i) {
+            ranks[i] = ranks_of_two_[bytes[i] | bytes[i + 1] << 8];
+        }
         while (count > 2) {
             const size_t i = std::min_element(ranks, ranks + count - 1) - ranks;
             if (ranks[i] == TokenIds::NO_ID) return 0;
@@ -201,6 +221,7 @@ class RankSplitter {
     }
 
     const TokenIds& ranks_;
+    std::vector<uint32_t> ranks_of_two_;  // index: the first byte, and 256 times the second
     std::vector<size_t> ends_, before_;
     std::priority_queue<Pair, std::vector<Pair>, std::greater<Pair>> heap_;
 };

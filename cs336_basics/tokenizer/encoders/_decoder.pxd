@@ -8,10 +8,17 @@ from libcpp.memory cimport unique_ptr
 cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
     size_t DECODER_SLACK
 
+    cdef struct TextSpan:
+        const uint8_t* data
+        size_t size
+
+    cbool is_text(TextSpan token)
+
     cdef cppclass CppDecoder "cs336::Decoder":
         CppDecoder(const uint8_t*, const int64_t*, size_t) except +
         size_t copy_ids[Id](const Id* ids, size_t count, uint32_t* copies)
         void write(const uint32_t* ids, size_t count, uint8_t* out)
+        TextSpan token(uint32_t id)
 
     cdef cppclass Decoding:
         Decoding(const CppDecoder&, size_t count) except +
@@ -26,3 +33,4 @@ cdef class Decoder:
 
     cdef object decode_list(self, list ids, bint as_text)
     cdef object decode_short(self, list ids, bint as_text)
+    cdef object text_of(self, object token_id)

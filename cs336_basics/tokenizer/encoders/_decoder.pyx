@@ -114,6 +114,13 @@ cdef class Decoder:
             return PyUnicode_DecodeUTF8(<const char*>text, size, "replace")
         return PyBytes_FromStringAndSize(<const char*>text, size)
 
+    cdef object text_of(self, object token_id):
+        """Return the text of an id, or None if its token is not whole characters or is unknown."""
+        cdef TextSpan token = self.decoder.get().token(small_int(<PyObject*>token_id))
+        if token.size == 0 or not is_text(token):
+            return None
+        return PyUnicode_DecodeUTF8(<const char*>token.data, token.size, NULL)
+
     cdef object decode_list(self, list ids, bint as_text):
         cdef uint32_t some[STEP]
         cdef size_t count = PyList_GET_SIZE(ids), done, step, i

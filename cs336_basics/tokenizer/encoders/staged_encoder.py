@@ -7,6 +7,7 @@ are normalized already and contain few added tokens.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.lazy import np, npt
 from cs336_basics.text.cuts import safe_blocks
+from cs336_basics.tokenizer import usual_calls
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder, LocatedWord
 from cs336_basics.tokenizer.ids import TokenArray
@@ -21,6 +23,7 @@ from cs336_basics.tokenizer.stages import Part, Stages
 
 if TYPE_CHECKING:
     from cs336_basics.text.cuts import Cuts
+    from cs336_basics.tokenizer._usual_calls import UsualCalls
     from cs336_basics.tokenizer.dropout import Dropout, Place
 
 _BLOCK = 1 << 19
@@ -47,6 +50,15 @@ class StagedEncoder(Encoder):
     def releases_gil(self) -> bool:
         """See `Encoder`."""
         return self._inner.releases_gil
+
+    @functools.cached_property
+    def usual_calls(self) -> UsualCalls | None:
+        """See `Encoder`. Texts that are not ASCII are checked for characters to normalize."""
+        inner = self._inner.usual_calls
+        if inner is None or usual_calls.CheckedCalls is None:  # not built
+            return None
+        stages = self._stages_for(self.all_added)
+        return usual_calls.CheckedCalls(inner, stages.doubtful_runs if stages.in_one else None)
 
     def with_own_cache(self, cache_size: int) -> StagedEncoder:
         """See `Encoder`."""

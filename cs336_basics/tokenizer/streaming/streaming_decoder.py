@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import SupportsIndex
 
+from cs336_basics.tokenizer import usual_calls
 from cs336_basics.tokenizer.decoding import check_decode_errors, not_utf8
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
@@ -45,10 +46,14 @@ class StreamingDecoder:
         self._errors = errors
         self._skip_special_tokens = skip_special_tokens
         self._num_bytes = 0  # of all ids pushed so far; counted for `errors="strict"`
-        self._is_usual = errors is None and not skip_special_tokens  # the calls that are compiled
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
-        self._is_waiting = False  # whether `_decoder` holds part of a character
+        is_usual = errors is None and not skip_special_tokens
+        is_usual &= type(tokenizer).decode_bytes is Tokenizer.decode_bytes
+        self._usual = tokenizer if is_usual else None
+        # For the compiled calls; None while `_decoder` holds part of a character.
+        self._between_characters = self._usual
 
+    @usual_calls.push
     def push(self, token_id: SupportsIndex) -> str:
         """Add an id and return the characters that it completes: often a word, sometimes nothing.
 
@@ -58,10 +63,6 @@ class StreamingDecoder:
         Raises:
             TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.
         """
-        if self._is_usual and not self._is_waiting:  # most tokens consist of ASCII characters
-            text = self._tokenizer.decode([token_id])
-            if text.isascii():
-                return text
         data = self._tokenizer.decode_bytes(
             [token_id], self._errors, skip_special_tokens=self._skip_special_tokens
         )
@@ -69,7 +70,7 @@ class StreamingDecoder:
             text = self._decoder.decode(data)
         except UnicodeDecodeError as error:
             raise self._explained(error) from None
-        self._is_waiting = self._decoder.getstate()[0] != b""
+        self._between_characters = None if self._decoder.getstate()[0] else self._usual
         self._num_bytes += len(data)
         return text
 
@@ -87,7 +88,7 @@ class StreamingDecoder:
             raise self._explained(error) from None
         finally:
             self._decoder.reset()
-            self._is_waiting = False
+            self._between_characters = self._usual
             self._num_bytes = 0
 
     def _explained(self, error: UnicodeDecodeError) -> ValueError:

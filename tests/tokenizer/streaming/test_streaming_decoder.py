@@ -81,3 +81,24 @@ def test_the_streaming_decoder_treats_errors_like_decode(ids, errors):
     else:
         assert stream() == expected
         assert stream() == expected  # the decoder can be reused
+
+
+def test_a_tokenizer_may_override_decoding():
+    class Upper(Tokenizer):
+        def decode_bytes(self, ids, errors=None, **options):
+            return super().decode_bytes(ids, errors, **options).upper()
+
+    tokenizer = Upper(BYTES, [])
+    tokenizer.decode([97])
+    assert StreamingDecoder(tokenizer).push(97) == "A"
+
+
+def test_a_token_that_is_added_later_is_decoded():
+    tokenizer = Tokenizer(BYTES, [])
+    decoder = StreamingDecoder(tokenizer)
+    assert decoder.push(97) == "a"
+    [token_id] = tokenizer.add_special_tokens(["<é>"])
+    assert [decoder.push(token_id), decoder.push(0xC3), decoder.push(token_id)] == [
+        "<é>", "", "\ufffd<é>",
+    ]  # fmt: skip
+    assert decoder.finish() == ""

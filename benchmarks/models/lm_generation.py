@@ -145,7 +145,7 @@ def measure(run, prompts, new_tokens, rounds, clock=time.perf_counter):
 
 
 def report(title, speeds, base):
-    """Print the results of `measure`, relative to those of the kind `base`."""
+    """Print the results of `measure`, relative to the results of the kind `base`."""
     print(title)
     print(f"Speedup over {base}: median, lower quartile and minimum")
     print(f"{'':<28}{'tokens/s':>11}{SPEEDUP_HEADINGS}")

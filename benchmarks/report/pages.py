@@ -19,7 +19,7 @@ from benchmarks.report.measurements import Measurement
 
 SECTIONS = {
     "summary": "Summary: the first stage, the last one, and other libraries",
-    "common": "From the start, at sizes for which every stage runs to completion",
+    "common": "From the start, at sizes that every stage can finish",
     "merging": "Merging, whole corpora: seconds, and **times** the rate of the previous stage",
     "merging-phases": "Merging, phase by phase",
     "end-to-end": "From the start: reading, counting and merging, with other libraries",

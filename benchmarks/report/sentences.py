@@ -53,7 +53,7 @@ def parts_of_native():
 
 
 def counted_and_merged():
-    """Return the milliseconds in which `native` counts and merges TinyStories."""
+    """Return how many milliseconds `native` takes to count and merge TinyStories."""
     counting = row("end-to-end", "native", vocab_size=10_000).phases["reading and counting"]
     return 1e3 * median(counting), 1e3 * row("merging", "native", vocab_size=10_000).median
 

@@ -3,7 +3,7 @@
 Every round is a new process, `trainer_run.py`, which measures its own time (excluding startup) and
 peak memory. A time is kept only if another trainer learns the same merges.
 
-- `test_all_stages_to_their_end`: a text and a vocabulary size for which all stages finish.
+- `test_all_stages_to_their_end`: a text and a vocabulary size that all stages can finish.
 - `test_whole_corpus`: 10,000 and 32,000 tokens. A stage is stopped after `--max-seconds`, and its
   time is extrapolated. Tables mark extrapolated times with `≈`. `make stages` measures longer.
 """

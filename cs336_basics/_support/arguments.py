@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import nearest, short_repr
 
 MAX_INT64 = 2**63 - 1
 
@@ -59,6 +59,28 @@ def checked_integer(
         problem = f"must be at most {largest}{note}, got {short_repr(number)}"
         raise InputError(problem, argument=name, place=place)
     return number
+
+
+def check_choice(name: str, value: object, choices: Iterable[str], note: str = "") -> None:
+    """Raise InputError if the argument called `name` is not one of the choices.
+
+    Args:
+        name: Name of the argument.
+        value: Value of the argument, of any type.
+        choices: The names to choose from.
+        note: Text that follows the choices in the message, such as ", or None".
+    """
+    known = list(choices)
+    if not isinstance(value, str):  # an array would be compared with each name
+        kind: type[InputError] = InputTypeError
+        near = ""
+    elif value in known:
+        return
+    else:
+        kind, near = InputError, nearest(value, known)
+    raise kind(
+        f"must be one of {', '.join(known)}{note}, got {short_repr(value)}{near}", argument=name
+    )
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:

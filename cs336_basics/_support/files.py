@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics._support.paths import check_is_regular
+from cs336_basics._support.paths import check_is_regular, checked_path
 
 if TYPE_CHECKING:
     import hashlib
@@ -150,9 +150,10 @@ def named_directory(path: str | os.PathLike[str]) -> Path:
     Raises:
         ValueError: If `path` is an empty string.
     """
-    if not os.fspath(path):
+    checked = checked_path("directory", path)
+    if not checked:
         raise InputError("must be a path, got ''", argument="directory")
-    return Path(os.path.expanduser(path))
+    return Path(checked)
 
 
 def rename_directory(source: Path, target: Path) -> None:
@@ -198,7 +199,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Path:
 
     The path may start with `~`.
     """
-    path = os.path.expanduser(path)
+    path = checked_path("path", path)
     _check_is_in_directory(path)
     # Renaming a file over /dev/stdout would lose the data written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))

@@ -9,8 +9,29 @@ from __future__ import annotations
 import os
 import stat
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import shown_names
+from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.messages import short_repr, shown_names
+
+
+def checked_path(name: str, value: object) -> str:
+    """Check that the argument called `name` is a path, and return it as a str.
+
+    A leading `~` is replaced by the home directory.
+
+    Raises:
+        InputTypeError: If the value is neither a str nor a path object.
+        InputError: If it contains a character that no file name can contain.
+    """
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(path, str):
+        raise InputTypeError(f"must be a str or Path, got {short_repr(value)}", argument=name)
+    try:
+        is_possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+        is_possible = False
+    if not is_possible:
+        raise InputError(f"must be the name of a file, got {short_repr(path)}", argument=name)
+    return os.path.expanduser(path)
 
 
 def existing_directory(path: str | os.PathLike[str]) -> str | None:

@@ -8,10 +8,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.paths import check_is_regular
+from cs336_basics._support.paths import check_is_regular, checked_path
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -28,9 +28,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     def open_without_waiting(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
-    if not isinstance(path, (str, bytes, os.PathLike)):  # an int would be a file descriptor
-        raise InputTypeError(f"must be a path, got {short_repr(path)}", argument="path")
-    path = os.fspath(path)
+    path = checked_path("path", path)
     file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 -- the caller closes it
     try:
         check_is_regular(path, os.fstat(file.fileno()).st_mode)

@@ -62,7 +62,7 @@ def without_controls(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return text on one line as a code span, in which Markdown and HTML have no effect."""
+    """Return text on one line as a code span, where Markdown and HTML have no effect."""
     text = " ".join(without_controls(text).split())
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text.startswith("`") or text.endswith("`") else ""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import nearest, short_repr
+from cs336_basics._support.arguments import check_choice
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.limits import Veto
 from cs336_basics.bpe.parity import Parity
@@ -73,12 +72,7 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
     Raises:
         ValueError: If no trainer has this name.
     """
-    if not isinstance(name, str) or name not in TRAINERS:
-        near = nearest(name, TRAINERS) if isinstance(name, str) else ""
-        raise InputError(
-            f"must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}",
-            argument="trainer",
-        )
+    check_choice("trainer", name, TRAINERS)
     return TRAINERS[name]
 
 

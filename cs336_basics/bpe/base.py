@@ -17,7 +17,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cs336_basics import splitting
-from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.arguments import (
+    MAX_INT64,
+    check_choice,
+    check_is_iterable,
+    checked_integer,
+)
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
@@ -162,11 +167,7 @@ class BPE_Trainer:
                 f"must be callable or None, got {short_repr(trace)}", argument="trace"
             )
         min_frequency = checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
-        if tie_break not in TIE_BREAKS:
-            raise InputError(
-                f"must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}",
-                argument="tie_break",
-            )
+        check_choice("tie_break", tie_break, TIE_BREAKS)
         self.pattern = pattern
         self.normalizer = check_normalizer(normalizer)
         self.splitting = splitting
@@ -316,6 +317,8 @@ class BPE_Trainer:
                 words, or there is an option that parity-aware training does not have: superwords or
                 a trace. See also `train`.
         """
+        for name, texts in (("sources", sources), ("dev", dev)):
+            check_is_iterable(name, texts, "texts")
         count = self.count_words
 
         def count_all(splitter: Splitter) -> ParityWords:
@@ -355,6 +358,8 @@ class BPE_Trainer:
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on the words that `count` returns for a splitter; see `train_parity`."""
         parity = Parity() if parity is None else parity
+        if not isinstance(parity, Parity):
+            raise InputTypeError(f"must be a Parity, got {short_repr(parity)}", argument="parity")
         for name, value in (("superwords_from", self.superwords), ("trace", self.trace)):
             if value is not None:
                 raise InputError("cannot be given with parity-aware training", argument=name)
@@ -532,7 +537,7 @@ class BPE_Trainer:
     def _with_required(
         self, rules: Rules, learned: list[Pair], special_tokens: Iterable[str]
     ) -> list[Pair]:
-        """Return the learned merges and those of the required words, at most as many as asked."""
+        """Return the learned and the required merges, together no more than the rules allow."""
         words = self._required(special_tokens)
         return with_required(words, rules.start.merges, learned, rules.num_merges)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, check_choice, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
@@ -56,10 +56,7 @@ class Parity:
     global_merges: int = 0
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise InputError(
-                f"must be one of {', '.join(UNITS)}, got {short_repr(self.unit)}", argument="unit"
-            )
+        check_choice("unit", self.unit, UNITS)
         if self.window is not None:
             object.__setattr__(self, "window", checked_integer("window", self.window, 1, 1 << 30))
         if isinstance(self.alpha, bool) or not isinstance(self.alpha, (int, float)):

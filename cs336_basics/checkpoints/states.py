@@ -108,7 +108,7 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
         if not _all_dense(group.values()):
             raise InputError("each tensor of a group's settings must be dense")
         if hasattr(optimizer, "check_settings"):
-            # A checkpoint of an earlier version lacks settings that are unset by default.
+            # A checkpoint of an earlier version does not have settings that are unset by default.
             unset = {key: value for key, value in own.items() if value is None}
             optimizer.check_settings({key: {**unset, **group}[key] for key in own})
         if _state_keys(optimizer, {**own, **group}) != _state_keys(optimizer, own):

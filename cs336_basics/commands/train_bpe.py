@@ -416,7 +416,7 @@ def _train(options: Options, text: TrainingText) -> None:
 
 
 def _check_outputs(options: Options, text: TrainingText) -> None:
-    """Check that the files that the command writes besides the tokenizer may be written."""
+    """Check that the command may write its other files: the word counts and the trace."""
     inputs = [*text.files, *filter(None, [options.require])]
     if options.continue_:
         from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
@@ -603,7 +603,7 @@ class _Start:
 
 
 def _start(options: Options) -> _Start:
-    """Return the options of the trainer, some of which come from the tokenizer of --continue."""
+    """Return the options that may come from the tokenizer of --continue."""
     new_tokens = list(options.special_token)
     if options.continue_ is None:
         pattern = "gpt2" if options.pattern is None else options.pattern

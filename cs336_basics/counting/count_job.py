@@ -45,7 +45,7 @@ class CountJob:
         return counter.counts(), reading
 
     def combine(self, partials: Iterable[Counted]) -> Counted:
-        """Return the sum of partial counts, of which only a few are in memory at a time."""
+        """Return the sum of partial counts, with only a few of them in memory at a time."""
         addends: list[WordCounts] = []
         reading = ReadingRecord()
         for counts, found in partials:

@@ -259,7 +259,7 @@ class WordCounts(Mapping[bytes, int]):
 
     @classmethod
     def mixed(cls, counts: Sequence[WordCounts], weights: Sequence[float]) -> WordCounts:
-        """Return the sum of word counts in which each corpus has a given share of the bytes.
+        """Return the sum of word counts, where each corpus has a given share of the bytes.
 
         The counts of a corpus are multiplied by one integer (see `mixture_factors`), so no word is
         lost, and within a corpus, all ratios of counts stay the same.

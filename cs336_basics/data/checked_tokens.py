@@ -52,7 +52,7 @@ class CheckedTokens:
 
 @dataclass(frozen=True)
 class MixedTokens:
-    """The ids of several corpora, of which each has a share of the training windows.
+    """The ids of several corpora, each with its share of the training windows.
 
     `prepare_data` makes such objects for the trainer.
     """
@@ -112,7 +112,7 @@ def check_is_whole(tokens: Ids) -> None:
     check takes a microsecond for each file.
 
     Raises:
-        RuntimeError: If a file is shorter than its map. The message names it.
+        RuntimeError: If a file is shorter than its map. The message includes its path.
     """
     for part in tokens.parts if isinstance(tokens, JoinedTokens) else (tokens,):
         mapped = getattr(part, "_mmap", None)  # NumPy has no public attribute

@@ -74,8 +74,8 @@ class DataConfig(Checked):
         None,
     )
     pack: Literal["joined", "documents"] = option(
-        "what a token attends to: all earlier tokens of its window (joined), or only those of its "
-        "own document (documents)",
+        "what a token attends to: all earlier tokens of its window (joined), or only the ones "
+        "in its own document (documents)",
         "joined",
     )
     column: str | None = option("CSV, Parquet or Arrow column that contains the text", None)

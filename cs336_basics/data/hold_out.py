@@ -41,7 +41,7 @@ class Window:
 
     @classmethod
     def of(cls, size: int, fraction: float) -> Window:
-        """Return the window of cuts that hold out between half and twice `fraction`."""
+        """Return the window of cuts that keep between half and twice `fraction` for validation."""
         shares = (1 - 2 * fraction, 1 - fraction, 1 - fraction / 2)
         return cls(*(max(1, round(size * share)) for share in shares))
 

@@ -134,7 +134,7 @@ class Stages:
             )
 
     def record_files(self, found: Mapping[str, tuple[Any, Sequence[str]]]) -> None:
-        """Record the files for which paths stand, so that a resumed run reads the same files.
+        """Record the files that paths stand for, so that a resumed run reads the same files.
 
         Args:
             found: Mapping from the name of a path to its value and the files found for it.
@@ -254,7 +254,9 @@ def recorded_files(directory: Path, name: str, paths: Any) -> tuple[str, ...] | 
         if not os.path.isfile(file.path):
             changes.append(f"{shown} went ({file.described()})")
         elif (size := os.path.getsize(file.path)) < file.num_bytes:
-            changes.append(f"{shown} lacks {file.num_bytes - size:,} of {file.num_bytes:,} bytes")
+            changes.append(
+                f"{shown} has lost {file.num_bytes - size:,} of its {file.num_bytes:,} bytes"
+            )
         elif size > file.num_bytes:
             changes.append(f"{shown} grew from {file.num_bytes:,} to {size:,} bytes")
     if changes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
@@ -130,7 +131,7 @@ def prepare_data(
 
 
 def _mixed(data: DataConfig, corpora: Sequence[CheckedTokens]) -> CheckedTokens | MixedTokens:
-    """Return the tokens of all corpora of a mixture, or those of the only corpus without one."""
+    """Return the tokens of all corpora of a mixture, or of the only corpus without one."""
     if not data.mix:
         return corpora[0]
     weights = tuple(portion.weight for portion in data.portions)
@@ -526,11 +527,7 @@ def check_sources(
         for _, source in found.named.values():
             if isinstance(source, TokenFiles):
                 _open(source.files, tokenizer, data)
-    if data.trainer not in ("auto", *TRAINERS):
-        raise InputError(
-            f"must be one of auto, {', '.join(TRAINERS)}, got {data.trainer!r}",
-            argument="data.trainer",
-        )
+    check_choice("data.trainer", data.trainer, ("auto", *TRAINERS))
     resolve_pattern(data.pattern)
     return Sources(preparation, found, tokenizer)
 

@@ -180,7 +180,7 @@ def find_sources(data: DataConfig, prepared: Path | None = None) -> Found:
 
 
 def _absent_from(known: Sequence[str], paths: str | tuple[str, ...]) -> list[str]:
-    """Return the files for which paths stand now that are not among the known ones."""
+    """Return the files that paths stand for now, except the known ones."""
     try:
         return [file for file in expand_paths(paths) if absolute_path(file) not in known]
     except (OSError, InputError):  # only a note depends on it

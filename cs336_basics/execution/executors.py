@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.errors import Argument, InputError, RunError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import check_choice
+from cs336_basics._support.errors import Argument, RunError
 from cs336_basics._support.processes import end_with_parent
 from cs336_basics.execution.base import Executor
 from cs336_basics.execution.jobs import Job, Partial, Piece, unpickled
@@ -36,20 +36,16 @@ def executor(
         ValueError: If the name is unknown, or `num_workers` is out of range.
         TypeError: If `num_workers` is not an int.
     """
+    check_choice("execution", name, EXECUTORS)
     if name == "serial":
         return SerialExecutor()
     if name == "threads":
         return ThreadExecutor(resolve_num_workers(num_workers))
     if name == "processes":
         return ProcessExecutor(resolve_num_workers(num_workers))
-    if name == "ray":
-        from cs336_basics.execution.ray_executor import RayExecutor
+    from cs336_basics.execution.ray_executor import RayExecutor
 
-        return RayExecutor(num_workers, ray_address)
-    raise InputError(
-        f"must be one of {', '.join(EXECUTORS)}, got {short_repr(name)}",
-        argument="execution",
-    )
+    return RayExecutor(num_workers, ray_address)
 
 
 class SerialExecutor(Executor):

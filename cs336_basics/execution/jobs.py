@@ -23,7 +23,7 @@ class Job(Protocol[PieceTaken, PartialMade]):
 
 
 class Reduction(Protocol[PieceTaken, Partial]):
-    """A job whose partial results are combined into one result, which is of the same type."""
+    """A job whose partial results are combined into one result of the same type."""
 
     def run(self, piece: PieceTaken, /) -> Partial:
         """Return the partial result of a piece."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.arguments import check_choice, checked_bool
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import (
     check_is_free,
@@ -245,10 +245,7 @@ def export_tokens(
 
 def _format_named(to: str, formats: Mapping[str, type[Kind]], options: Mapping[str, Any]) -> Kind:
     """Return a format with its options, which are checked."""
-    if to not in formats:
-        raise InputError(
-            f"must be one of {', '.join(formats)}, got {short_repr(to)}", argument="to"
-        )
+    check_choice("to", to, formats)
     known = dict(fields_of(formats[to]))
     for name in options:
         if name not in known:

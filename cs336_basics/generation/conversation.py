@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
 STOPS = (USER, ASSISTANT)
-"""Texts before which an answer ends, besides END_OF_TEXT."""
+"""Texts that end an answer, in addition to END_OF_TEXT. They are not part of it."""
 
 
 class Conversation:

@@ -39,7 +39,7 @@ _COMPILED_WEIGHTS = re.compile(
     r"|layers\.\d+\.(ln1|ln2|attn\.([qkv]_proj|output_proj|[qk]_norm)|ffn\.w[123]))\.(weight|bias)"
 )
 _INT8_PAYS = 2_000_000
-"""Minimum number of weights for which "auto" rounds. Fewer fit into a CPU's caches."""
+"""Minimum number of weights that "auto" rounds. Fewer fit into a CPU's caches."""
 
 
 class Engine(Protocol):

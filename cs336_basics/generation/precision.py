@@ -13,8 +13,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import check_choice
 from cs336_basics.model.layers import Linear
 from cs336_basics.model.transformer import TransformerLM
 
@@ -29,11 +28,7 @@ def check_precision(precision: str) -> None:
     Raises:
         ValueError: If there is no such precision.
     """
-    if precision not in get_args(Precision):
-        raise InputError(
-            f"must be one of {', '.join(get_args(Precision))}, got {short_repr(precision)}",
-            argument="precision",
-        )
+    check_choice("precision", precision, get_args(Precision))
 
 
 def rounded(weight: Tensor, precision: Precision) -> Tensor:

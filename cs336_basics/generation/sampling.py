@@ -125,7 +125,7 @@ class Sampling(Checked):
         ]
 
     def filtered(self, probabilities: Tensor) -> Tensor:
-        """Return a distribution (vocab_size,) in which tokens rejected by a filter are set to 0.
+        """Return a distribution (vocab_size,), with 0 for tokens that a filter rejects.
 
         The result is not renormalized.
         """

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
 from cs336_basics.model.kv_cache import LayerCache
 from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
 
@@ -72,7 +72,7 @@ def scaled_dot_product_attention(
 def document_mask(documents: Tensor) -> Tensor:
     """Return the mask of causal attention within documents, for `causal_attention`.
 
-    Position i attends to those of the positions 0 .. i that are in the same document.
+    Position i attends to the positions 0 .. i that are in the same document.
 
     Args:
         documents: Number of the document that contains each position, shape (..., sequence).
@@ -324,11 +324,7 @@ class MultiHeadSelfAttention(Module):
             raise InputError(
                 f"must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}", argument="rope"
             )
-        if attention not in CAUSAL_ATTENTION:
-            raise InputError(
-                f"must be one of {', '.join(CAUSAL_ATTENTION)}, got {short_repr(attention)}",
-                argument="attention",
-            )
+        check_choice("attention", attention, CAUSAL_ATTENTION)
         self.num_heads = num_heads
         self.queries_per_key = num_heads // kv_heads
         """Number of query heads that share a head of keys and values."""

@@ -24,7 +24,7 @@ from cs336_basics.model.config import ModelConfig
 class LayerCache:
     """Keys and values of one attention layer, each (batch, heads, slots, d_head).
 
-    The heads are those of the keys and values, of which there may be fewer than query heads.
+    The heads are key-value heads. There may be fewer of them than query heads.
     """
 
     keys: Tensor

@@ -37,7 +37,7 @@ MOST_PAIRS = 20
 _PAUSE = 0.05  # minimum seconds between two rows of a race
 _POINTS = 40  # maximum number of points in a row of a race
 _SHORT = 0.5  # a training run that takes fewer seconds is repeated
-_ROUNDS = 5  # number of training runs of which the median is shown
+_ROUNDS = 5  # number of training runs; their median is shown
 _WORDS = 20_000  # number of invented words; with fewer, the fastest stages differ only by chance
 
 Emit = Callable[[dict[str, Any]], object]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import lazy_names
 from cs336_basics._support.messages import short_repr
@@ -47,8 +48,5 @@ SPLITTINGS = ("regex", "compiled")
 
 def check_splitting(splitting: str | None) -> None:
     """Raise ValueError if `splitting` is neither a name in SPLITTINGS nor None."""
-    if splitting is not None and splitting not in SPLITTINGS:
-        raise InputError(
-            f"must be one of {', '.join(SPLITTINGS)}, or None, got {short_repr(splitting)}",
-            argument="splitting",
-        )
+    if splitting is not None:
+        check_choice("splitting", splitting, SPLITTINGS, ", or None")

@@ -14,8 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import check_choice
 
 try:
     from cs336_basics.text._normalization import NormalCharacters
@@ -48,11 +47,8 @@ def check_normalizer(normalizer: str | None) -> str | None:
     Raises:
         ValueError: If it is something else.
     """
-    if normalizer is not None and normalizer not in NORMALIZERS:
-        raise InputError(
-            f"must be None or one of {', '.join(NORMALIZERS)}, got {short_repr(normalizer)}",
-            argument="normalizer",
-        )
+    if normalizer is not None:
+        check_choice("normalizer", normalizer, NORMALIZERS, ", or None")
     return normalizer
 
 

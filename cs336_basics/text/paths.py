@@ -12,6 +12,7 @@ from typing import NamedTuple, Union
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.paths import checked_path
 from cs336_basics._support.urls import is_url, matching_urls
 from cs336_basics.text.sources.kinds import has_known_ending
 
@@ -81,7 +82,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
                 "train_from_iterator or encode_rows",
                 argument="paths",
             )
-        several.append(os.path.expanduser(os.fspath(path)))
+        several.append(checked_path("paths", path))
     return tuple(several)
 
 

@@ -72,7 +72,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
 
 
 def _single_texts(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield texts, some of which may be in batches, one at a time. None becomes empty text."""
+    """Yield texts one at a time. Some of them may arrive in batches. None becomes empty text."""
     for value in values:
         if type(value) is str or isinstance(value, (str, bytes)):  # the first test is faster
             yield value

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import check_choice
 
 ERRORS = ("replace", "strict")
 """Ways to handle invalid UTF-8: read it as U+FFFD, or reject it."""
@@ -20,7 +19,7 @@ ENCODING_ERRORS = (*ERRORS, "bytes")
 """ERRORS plus `"bytes"`, for encoding only: preserve invalid bytes as tokens (`exact_bytes.py`)."""
 
 UTF8_BYTES = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 0x100)}
-"""The bytes that occur in valid UTF-8. GPT-NeoX's vocabulary, for example, lacks all others."""
+"""The bytes that occur in valid UTF-8. GPT-NeoX's vocabulary, for example, has no others."""
 
 _INVALID = re.compile("[\udc80-\udcff]+")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -28,12 +27,9 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
     """Raise ValueError if `errors` is not one of the allowed values."""
-    if errors not in allowed:
-        note = " (for encoding only)" if errors in ENCODING_ERRORS else ""
-        raise InputError(
-            f"must be one of {', '.join(allowed)}, got {short_repr(errors)}{note}",
-            argument="errors",
-        )
+    is_elsewhere = isinstance(errors, str) and errors in ENCODING_ERRORS
+    note = f" ({errors} is for encoding only)" if is_elsewhere else ""
+    check_choice("errors", errors, allowed, note)
 
 
 def is_valid_utf8_in_python(data: bytes) -> bool:

@@ -124,7 +124,7 @@ class TokenizerDefinition:
 
         Args:
             words: The words.
-            own_ids: Ids of added tokens whose bytes are also those of an ordinary token. They are
+            own_ids: Ids of added tokens that have the same bytes as an ordinary token. They are
                 not among the words.
             added_tokens: Added tokens.
             pattern, ignore_merges, normalizer, post_processor: See the class.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import (
     MAX_INT64,
+    check_choice,
     check_is_iterable,
     checked_bool,
     checked_integer,
@@ -310,8 +311,7 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None) -> EncodedBatc
 
 
 def _check_side(side: str) -> None:
-    if side not in ("right", "left"):
-        raise InputError(f"must be 'right' or 'left', got {short_repr(side)}", argument="side")
+    check_choice("side", side, ("right", "left"))
 
 
 def _sliceable(sequence: Any, index: int) -> Any:

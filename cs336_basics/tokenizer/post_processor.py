@@ -53,7 +53,7 @@ class PostProcessor(NamedTuple):
     def truncated_ids(
         self, first: list[int], second: list[int] | None, add_special_tokens: bool, max_length: int
     ) -> list[int]:
-        """Return at most `max_length` ids, of which the texts get what the template leaves.
+        """Return at most `max_length` ids; the texts get what the template leaves.
 
         If a pair of texts is too long, the longer text is shortened first, as in tokenizers.
 

@@ -86,7 +86,7 @@ def special_sets(
 
     def named(name: str, tokens: Any, everything: frozenset[str]) -> frozenset[str]:
         """Return the special tokens given by the `name` argument; "all" means `everything`."""
-        if tokens == "all":
+        if isinstance(tokens, str) and tokens == "all":
             return everything
         if isinstance(tokens, (str, bytes, bytearray)) or not isinstance(tokens, Collection):
             raise (InputError if isinstance(tokens, str) else InputTypeError)(

@@ -47,9 +47,9 @@ class TextPart(NamedTuple):
 def parts_of(tokenizer: Tokenizer, text: str) -> list[TextPart]:
     """Return what each part of a tokenizer does to a text, from left to right.
 
-    The ids of all parts together are `tokenizer(text)["input_ids"]`; without those of the
+    The ids of all parts together are `tokenizer(text)["input_ids"]`; without the ids of the
     post-processor, they are `tokenizer.encode(text)`. A change of the normalizer comes before the
-    pre-token in which it starts.
+    pre-token where it starts.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer or `text` is not a str.

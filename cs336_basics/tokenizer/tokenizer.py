@@ -136,7 +136,7 @@ class Tokenizer:
 
         Args:
             definition: Everything that determines ids.
-            source: Origin of the definition. Messages name it if it is a path or a name.
+            source: Origin of the definition. Messages include it if it is a path or a name.
             cache_size, backend: See the constructor.
         """
         tokenizer = cls.__new__(cls)

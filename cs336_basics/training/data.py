@@ -243,7 +243,8 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         """Return items as (inputs, targets), int64 of shape (len(indices), context_length).
 
         Raises:
-            RuntimeError: If a file has been truncated since it was mapped. The message names it.
+            RuntimeError: If a file has been truncated since it was mapped. The message includes its
+                path.
         """
         # A window has one token more than the context, because the targets are shifted by one.
         windows = np.empty((len(indices), self.context_length + 1), dtype=np.int64)

@@ -37,7 +37,7 @@ _WORTH_ROUNDING = 1.2
 # of a step, so a smaller gain is hardly visible.
 _WORTH_ONEDNN = 1.04
 _MOST_ERROR = 10.0  # maximum error of oneDNN's product, as a multiple of the error of torch's
-_WORTH_TIMING = 1e13  # FLOPs of a run for which a second of timing pays off
+_WORTH_TIMING = 1e13  # FLOPs of a run from which on a second of timing pays off
 
 Decision = tuple[Any, str | None]
 """A chosen value and the reason for it, or None if there is no choice on this machine."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.arguments import check_choice, checked_integer
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.counting import WordCounts, count_text, count_texts, count_words
 from cs336_basics.splitting import Splitter
@@ -40,6 +40,16 @@ def test_integers_of_python_and_numpy_are_accepted():
 def test_non_integers_are_rejected(value):
     with rejects("n", kind=InputTypeError):
         checked_integer("n", value, 0)
+
+
+@pytest.mark.parametrize("value", [None, 1, ["a"], np.array(["a", "b"]), b"a", {}])
+def test_a_choice_is_a_str(value):
+    check_choice("mode", "fast", ["fast", "slow"])
+    check_choice("mode", np.str_("fast"), ["fast", "slow"])
+    with rejects("mode", "fast, slow, or None", kind=InputTypeError):
+        check_choice("mode", value, ["fast", "slow"], ", or None")
+    with rejects("mode", "'fats'", "did you mean 'fast'?"):
+        check_choice("mode", "fats", ["fast", "slow"])
 
 
 @pytest.mark.parametrize("name", ["overwrite", "document_starts", "progress"])

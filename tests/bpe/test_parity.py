@@ -89,7 +89,7 @@ def test_the_first_merges_may_come_from_the_sum_of_the_sources(name):
     merges, served = train(name, words, words, 2, Parity(global_merges=1))
     assert (merges, served) == (named("c d", "a b"), [None, 0])
     assert train(name, words, words, 2)[0] == named("a b", "c d")
-    # With global merges only, the merges are those of the sum.
+    # With global merges only, the merges are the merges of the sum.
     expected = TRAINERS["naive"]().train_from_counts({b"ab": 6, b"cd": 6, b"abcd": 1}, 259)[1]
     words[0][b"abcd"] = 1
     assert train(name, words, words, 3, Parity(global_merges=9))[0] == expected

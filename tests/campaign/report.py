@@ -159,9 +159,9 @@ def _skipped(results: dict[str, Result]) -> str:
         lines += [f"- {name}: {_plain(reason)}" for reason in sorted(reasons)]
         if result.planned is not None and not result.is_complete:
             left = result.planned - result.cases - result.skipped.total() - len(result.failures)
-            lines += [f"- {name}: {left:,} of {result.planned:,} cases, for lack of time"] * (
-                left > 0
-            )
+            lines += [
+                f"- {name}: {left:,} of {result.planned:,} cases, because the time was up"
+            ] * (left > 0)
     return "\n".join(lines)
 
 

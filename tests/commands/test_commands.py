@@ -97,7 +97,7 @@ print(json.dumps(outcomes))
 
 
 def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=None):
-    """Run commands in one new process in which some packages are missing."""
+    """Run commands in one new process where some packages are missing."""
     code = PROGRAM.format(lines=lines)
     done = run_python(code, missing=missing, cwd=directory, OMP_NUM_THREADS="1")
     assert done.stderr == ""

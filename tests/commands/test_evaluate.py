@@ -37,7 +37,7 @@ SMALL = ModelConfig(
 def folder(tmp_path_factory):
     """Two runs with different tokenizers, the first also as a Hugging Face model, and three texts.
 
-    Each run has the checkpoints 1 and 2, of which the second is the best.
+    Each run has the checkpoints 1 and 2. The second is the best.
     """
     directory = tmp_path_factory.mktemp("evaluate")
     make_run(directory / "words", SMALL, trained("gpt2"))

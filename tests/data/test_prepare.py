@@ -303,7 +303,7 @@ def test_files_that_changed_or_went_are_named_and_new_ones_are_not_read(tiny, co
     assert re.search("not read.*code/c.py", capsys.readouterr().out)
     Path("code/b.py").write_text(Path("code/b.py").read_text()[:-10])
     assert main(["--resume", "run", "--max-steps", "4"]) == 2
-    assert "code/b.py lacks 10 of " in capsys.readouterr().err
+    assert "code/b.py has lost 10 of its " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mixed", [False, True])

@@ -46,7 +46,7 @@ def make(any_backend):
 
 @pytest.fixture(scope="module", params=["reference", "python"])
 def make_incomplete(request):
-    """Return the `Tokenizer` constructor with a backend that allows vocabularies to lack bytes."""
+    """Return the `Tokenizer` constructor with a backend that allows bytes without a token."""
     return functools.partial(Tokenizer, backend=request.param)
 
 

@@ -164,7 +164,7 @@ def test_a_sequence_can_be_any_iterable_of_ints(make):
         ([np.array([2**64 - 1], np.uint64)], {}, InputError, (None, "int64")),
         ([[1]], {"pad_id": 2**63}, InputError, ("pad_id",)),
         ([[1]], {"pad_id": 1.0}, InputTypeError, ("pad_id",)),
-        ([[1]], {"side": "top"}, InputError, ("side", "'right'", "'left'", "'top'")),
+        ([[1]], {"side": "top"}, InputError, ("side", "right", "left", "'top'")),
         ([[1]], {"max_length": 0}, InputError, ("max_length", 1, 0)),
         ([[1]], {"max_length": 6, "multiple_of": 4}, InputError, ("max_length", "multiple_of", 6)),
         ([[1]], {"multiple_of": 0}, InputError, ("multiple_of", 1)),

@@ -213,7 +213,7 @@ sample_tokens: 0
 data: {sample_bytes: 60000, trainer: heap}
 model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 2, num_heads: 2, d_ff: 33}
 """
-# The `train` command in float64, in which the order of sums has no visible effect.
+# The `train` command in float64, where the order of sums has no visible effect.
 TRAIN = """
 import sys
 import torch
@@ -368,7 +368,7 @@ def test_a_run_from_a_model_in_two_processes_has_the_losses_of_one(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-5000:]
-    # The first evaluation is of the origin's weights.
+    # The first evaluation uses the origin's weights.
     for key, count in {"train_loss": 6, "grad_norm": 6, "val_loss": 3}.items():
         one, two = (losses_of(tmp_path / name, key) for name in ("one", "two"))
         assert len(one) == count

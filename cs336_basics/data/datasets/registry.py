@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import check_choice
 
 SPLITS = ("train", "valid")
 
@@ -139,15 +138,8 @@ def find_split(name: str, split: str) -> DataFile:
     Raises:
         ValueError: If the dataset or the split is unknown. The message lists the known names.
     """
-    if name not in DATASETS:
-        raise InputError(
-            f"must be a dataset, one of {', '.join(DATASETS)}, got {short_repr(name)}",
-            argument="name",
-        )
-    if split not in SPLITS:
-        raise InputError(
-            f"must be one of {', '.join(SPLITS)}, got {short_repr(split)}", argument="split"
-        )
+    check_choice("name", name, DATASETS)
+    check_choice("split", split, SPLITS)
     return DATASETS[name].files[split]
 
 

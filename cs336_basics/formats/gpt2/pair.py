@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import counted, short_repr
+from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics._support.warnings import warn
 from cs336_basics.formats.agreement import Runtime
@@ -118,7 +119,7 @@ def load_gpt2(
         UserWarning: If `special_tokens` is None and some of the special tokens look like words, as
             if merges were missing.
     """
-    source = Path(source)
+    source = Path(checked_path("source", source))
     if special_tokens is not None:
         special_tokens = check_special_tokens(special_tokens)
     vocab_file = source
@@ -236,7 +237,7 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    if Path(path).suffix in (".pkl", ".pickle"):
+    if os.path.splitext(checked_path("path", path))[1] in (".pkl", ".pickle"):
         raise InputError(
             f"{path} is a pickle, which could run code",
             remedy="write vocab.json and merges.txt instead",

@@ -11,9 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.arguments import check_choice, check_is_iterable
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import collection_paused, read_vocabulary
 from cs336_basics.formats.huggingface.hub import find_or_download
@@ -70,7 +72,7 @@ def load_tokenizer_json(
             is another kind of file, the message says which.
     """
     ignored = _checked_ignore(ignore)
-    path = os.path.expanduser(os.fspath(path))
+    path = checked_path("directory", path)
     if os.path.isdir(path) or not os.path.exists(path):
         directory, path = path, os.path.join(path, TOKENIZER_FILE)
         if not os.path.exists(path):
@@ -129,13 +131,12 @@ def _parsed(
 
 
 def _checked_ignore(ignore: Iterable[str]) -> list[str]:
-    ignored = [ignore] if isinstance(ignore, str) else list(ignore)
+    if isinstance(ignore, str):
+        ignore = [ignore]
+    check_is_iterable("ignore", ignore, "parts")
+    ignored = list(ignore)
     for name in ignored:
-        if name not in [*IGNORABLE]:
-            raise InputError(
-                f"must contain only {', '.join(IGNORABLE)}, got {short_repr(name)}",
-                argument="ignore",
-            )
+        check_choice("ignore", name, IGNORABLE)
     return ignored
 
 

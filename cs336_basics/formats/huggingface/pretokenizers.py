@@ -120,7 +120,7 @@ def pattern_of(pre_tokenizer: Any) -> str:
 
 
 def _characters_first(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the steps in an order in which they split characters, not bytes.
+    """Return the steps in an order that splits characters, not bytes.
 
     ByteLevel writes text in GPT-2's byte alphabet. Steps after it split this text, so they can
     divide a character. Only Falcon's pre-tokenizer, whose steps look for digits, has such steps;
@@ -146,7 +146,7 @@ def _splits_bytes(steps: list[dict[str, Any]]) -> InputError:
 
 
 _CANNOT = {
-    "Metaspace": "it replaces spaces by U+2581, and bytes would be those of this character",
+    "Metaspace": "it replaces spaces with U+2581, so the ids would be for other bytes",
     "UnicodeScripts": "it splits text where the script changes, by a table of its own",
 }
 """Steps that this library does not have, with the reason."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cs336_basics
-from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import atomic_writer, json_text, named_directory, write_json
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.files import atomic_writer, json_text, named_directory
+from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import existing_directory
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
@@ -57,6 +57,7 @@ def save_tokenizer(
     """Write tokenizer.json, training.json and the files to keep; see `Tokenizer.save`."""
     definition = tokenizer.definition
     directory = named_directory(directory)
+    record = _record(definition, training)
     kept = files_to_keep(tokenizer.loaded_from) if keep_files else {}
     existing = existing_directory(directory)
     if kept and existing is not None and Path(existing) == tokenizer.loaded_from:
@@ -68,16 +69,31 @@ def save_tokenizer(
         content = _own_json(definition, str(error))
     with atomic_writer(Path(directory, TOKENIZER_FILE), "w") as file:
         file.write(_as_text(content))
+    with atomic_writer(Path(directory, TRAINING_FILE), "w") as file:
+        file.write(record)
+    for name, data in kept.items():
+        with atomic_writer(Path(directory, name)) as file:
+            file.write(data)
+
+
+def _record(definition: TokenizerDefinition, training: Mapping[str, Any] | None) -> str:
+    """Return the content of training.json."""
     provenance = {
         "tokenizer_hash": definition.digest,
         "library_version": cs336_basics.__version__,
         # The Unicode version determines which characters are letters.
         "unicode_version": unicode_version(),
     }
-    write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
-    for name, data in kept.items():
-        with atomic_writer(Path(directory, name)) as file:
-            file.write(data)
+    if training is None:
+        return json_text(provenance)
+    if not isinstance(training, Mapping):
+        raise InputTypeError(f"must be a dict, got {short_repr(training)}", argument="training")
+    try:
+        return json_text({**provenance, **training})
+    except (TypeError, ValueError) as error:  # ValueError: it contains itself
+        raise InputTypeError(
+            f"must contain only JSON values: {short_reason(error)}", argument="training"
+        ) from None
 
 
 def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
@@ -131,7 +147,7 @@ def tokenizer_json(definition: TokenizerDefinition) -> dict[str, Any]:
 def _without_last_added_tokens(
     strings: dict[str, int], definition: TokenizerDefinition
 ) -> dict[str, int]:
-    """Leave out added tokens to which tokenizers gives their ids by itself, after the others."""
+    """Leave out added tokens that get their ids from tokenizers itself, after the others."""
     needed = {token for pair in definition.merges for token in (*pair, b"".join(pair))}
     last: set[str] = set()
     next_id = definition.size

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import (
     open_regular,
     parse_json,
@@ -168,10 +169,10 @@ def _found(source: Any) -> _Found:
                 argument="source",
             )
         return _found_in_encoding(source, short_repr(source))
-    place = os.fspath(source)
-    if os.path.isdir(source):
-        settings = _read_settings(source)
-        file = os.path.join(source, RANKS_FILE)
+    path, place = checked_path("source", source), os.fspath(source)
+    if os.path.isdir(path):
+        settings = _read_settings(path)
+        file = os.path.join(path, RANKS_FILE)
         return _Found(
             place,
             content=_read(file),
@@ -179,12 +180,12 @@ def _found(source: Any) -> _Found:
             pat_str=settings["pat_str"],
             special_tokens=settings["special_tokens"],
         )
-    if not os.path.exists(source) and isinstance(source, str) and source.isidentifier():
+    if not os.path.exists(path) and isinstance(source, str) and source.isidentifier():
         return _found_in_encoding(registered_encoding(source), place)
-    content = _read(source)
+    content = _read(path)
     if content.lstrip()[:1] != b"{":
         return _Found(place, content=content, file=source)
-    tekken = parse_json(content, source, unique_keys)
+    tekken = parse_json(content, path, unique_keys)
     if not is_tekken(tekken):
         raise InputError(
             "this is JSON, and not a rank file",
@@ -276,7 +277,7 @@ class ReadRanks(NamedTuple):
 
     words: Words
     own_ids: dict[str, int]
-    """Ids of the special tokens whose bytes are also those of an ordinary token."""
+    """Ids of the special tokens that have the same bytes as an ordinary token."""
     ignore_merges: bool
     """Whether a token has no merge."""
 

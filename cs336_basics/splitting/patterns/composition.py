@@ -3,7 +3,7 @@
 The parts of a text that a split produces are its *matches* and, between them, *gaps*. A reader of
 one split reads a text from left to right and guesses, before each character, whether a part ends
 there. Its state checks the guesses later: it contains the state of the current match, and the
-*forbidden* states, in which a longer match or an earlier match would prove a guess wrong. Exactly
+*forbidden* states, where a longer match or an earlier match would prove a guess wrong. Exactly
 one series of guesses is right for each text. (Such a reader is an unambiguous automaton.)
 
 The reader of a sequence is one reader for each split. At a boundary of the first split, the text of
@@ -32,7 +32,7 @@ DEAD = 0
 """Index of the row from which there is no match."""
 
 FIRST = 1
-"""Index of the row in which the search for a match starts."""
+"""Index of the row where the search for a match starts."""
 
 ENDS = 1 << 15
 """Bit of a move of a reader that is set if a pre-token ends before the character."""
@@ -91,7 +91,7 @@ class SequenceReader(NamedTuple):
     """The state of the table that asks for the reader."""
     move_ends: array[int]
     """The end of the moves from each state in each column, shape (num_states, num_columns - 1),
-    uint32. The columns are those of the table without the end of the text."""
+    uint32. The columns are the columns of the table, without the end of the text."""
     moves: array[int]
     """The next state of each move, uint16, plus ENDS if a pre-token ends before the character."""
     accepts: bytes
@@ -171,7 +171,7 @@ def _reader_of_level(level: Level, line_feed: int, work: _Work, *, guesses: bool
     end = len(rows[0]) - 2
     last_line_feed = end + 1
     line_feeds_differ = any(row[line_feed] != row[last_line_feed] for row in rows)
-    # A state: that of the match (DEAD in a gap), the forbidden states, and a guess on a line feed.
+    # A state: the match's state (DEAD in a gap), the forbidden states, and a guess on a line feed.
     # At the start, there is no part before the first one.
     start = (-1, frozenset[int](), _ANY)
     numbers = {start: 0}
@@ -261,7 +261,7 @@ def _is_boundary(level: Level, before: bool, after: bool) -> bool:
 
 
 def _combined(readers: list[_Reader], work: _Work) -> _Reader:
-    """Return the reader of a sequence. Its columns lack the end of the text."""
+    """Return the reader of a sequence. It has no column for the end of the text."""
     num_columns = len(readers[0].moves[0])
     known: dict[tuple[tuple[int, ...], int], list[tuple[bool, tuple[int, ...]]]] = {}
 
@@ -413,7 +413,7 @@ def _starts_again(reader: _Reader, restarts: set[tuple[int, int]], work: _Work) 
         work: Counter.
     """
     last = len(reader.moves[0]) - 1
-    # Pairs of states of two readers, of which the second started where the pre-token ended, and
+    # Pairs of states of two readers, where the second started where the pre-token ended, and
     # whether they have found different boundaries.
     pairs = {
         (one, other, False) for column, one in restarts for _, other in reader.moves[0][column]

@@ -70,7 +70,7 @@ def is_sequence(pattern: str) -> bool:
 
 
 def changes_text(pattern: str) -> bool:
-    """Return whether the pieces of a pattern may lack text, or have more text than was there."""
+    """Return whether the pieces of a pattern may have less text, or more, than was there."""
     return is_sequence(pattern) and any(
         split.behavior not in BEHAVIORS for split in splits_of(pattern)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url
@@ -55,11 +56,8 @@ def formats_of(files: Iterable[str], format: str | None = None) -> list[type[Sou
     Raises:
         ValueError: If `format` is unknown, or a .json file is a single JSON value.
     """
-    if format not in (None, *FORMATS):
-        raise InputError(
-            f"must be one of {', '.join(FORMATS)}, or None, got {short_repr(format)}",
-            argument="format",
-        )
+    if format is not None:
+        check_choice("format", format, FORMATS, ", or None")
     return [FORMATS[format or detected_format(file)] for file in files]
 
 
@@ -107,7 +105,7 @@ def check_options_are_used(
     """Check that at least one source needs each option that was given.
 
     Args:
-        sources: All sources, or their classes, for which the options were given.
+        sources: All sources that the options were given for, or their classes.
         field, column: See `Corpus`.
 
     Raises:

@@ -43,7 +43,7 @@ _ESCAPE = re.compile(
 
 @dataclass(frozen=True)
 class RowSource(Source):
-    """A file in which each row is a document.
+    """A file whose rows are documents.
 
     Args:
         field: JSON Lines field or table column that contains the text.

@@ -117,7 +117,7 @@ def prune(
 def counted_words(
     tokenizer: Tokenizer, counts: Mapping[bytes, int] | Corpus | PathsLike, num_workers: int
 ) -> Mapping[bytes, int]:
-    """Return the word counts that `prune` was given, or those of the text."""
+    """Return the word counts that `prune` was given, or the counts of the text."""
     if isinstance(counts, WordCounts):
         counts.check_made_with(tokenizer.splitter)
         return counts

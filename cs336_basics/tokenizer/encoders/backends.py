@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import lazy_modules
-from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.text.utf8 import UTF8_BYTES
 from cs336_basics.tokenizer.definition import TokenizerDefinition
@@ -64,11 +64,8 @@ def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str
     Raises:
         ValueError: If the backend is unknown or not available.
     """
-    if backend not in (None, *BACKENDS):
-        raise InputError(
-            f"must be None or one of {', '.join(BACKENDS)}, got {short_repr(backend)}",
-            argument="backend",
-        )
+    if backend is not None:
+        check_choice("backend", backend, BACKENDS, ", or None")
     if backend == "reference":
         return reference.ReferenceEncoder(definition)
     obstacle = _obstacle_to_native(definition)

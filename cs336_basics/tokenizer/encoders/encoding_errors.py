@@ -34,7 +34,7 @@ def explained(
     special: frozenset[str],
     start: int = 0,
 ) -> InputError:
-    """Return an InputError that names the absent byte for which an encoder failed.
+    """Return an InputError that names the absent byte at which an encoder failed.
 
     Args:
         encoder, text, special: The encoder and its arguments.

@@ -1,7 +1,7 @@
 """Token files of other programs, FILE.bin: ids as they are in memory, little-endian.
 
 A file of nanoGPT consists of ids only, uint16. A file of llm.c has a header of 256 int32 numbers
-before its ids, of which the first three are a magic number, a version and the number of ids:
+before its ids. The first three are a magic number, a version and the number of ids:
 
     magic number  version  ids
     20240520      1        uint16
@@ -18,9 +18,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.lazy import np, npt
-from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular
 
 ENDING = ".bin"
@@ -53,10 +53,7 @@ def map_binary_tokens(
         ValueError: If `dtype` is unknown, the file has no ids or another size than its header says,
             its ids evidently have another type, or an id is outside the vocabulary.
     """
-    if dtype not in list(DTYPES):  # the value may be unhashable
-        raise InputError(
-            f"must be one of {', '.join(DTYPES)}, got {short_repr(dtype)}", argument="dtype"
-        )
+    check_choice("dtype", dtype, DTYPES)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         start = 0
@@ -103,7 +100,7 @@ def _check_header(path: Path, dtype: str, version: int, count: int, size: int) -
 
 
 def _check_is_not_uint32(path: Path, ids: npt.NDArray[Any]) -> None:
-    """Refuse uint16 ids of which every second is 0, as if uint32 ids had been cut in two."""
+    """Refuse uint16 ids if every second one is 0, as if uint32 ids had been cut in two."""
     some = ids[: 2 * (min(len(ids), _BLOCK) // 2)]
     if len(some) >= 32 and not some[1::2].any() and some[::2].any():
         raise InputError(

@@ -94,7 +94,7 @@ def encode_files_ray(
         num_kept (how many of them are from an earlier run) and, with `document_starts`,
         num_documents.
 
-    Raises, besides the errors of `encode_file` and `ray_cluster`:
+    Raises, in addition to the errors of `encode_file` and `ray_cluster`:
         FileExistsError: If the directory exists and is not empty, or the folder is complete.
         FileNotFoundError: If a machine wrote its token file to another file system.
         ValueError: If the directory is the address of a web page, or if an unfinished run encoded

@@ -98,7 +98,7 @@ class GroupOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a state, which may come from one of PyTorch's optimizers."""
         super().__setstate__(state)
-        # A state of an earlier version lacks newer settings, which are unset by default.
+        # A state of an earlier version has no newer settings, which are unset by default.
         for key in (key for key, value in self.defaults.items() if value is None):
             for group in self.param_groups:
                 group.setdefault(key, None)

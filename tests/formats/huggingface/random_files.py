@@ -88,7 +88,7 @@ def random_file(chooser: random.Random) -> dict[str, Any]:
 
 
 def random_text(chooser: random.Random) -> str:
-    """Return a random text in which added tokens, whitespace and scripts meet."""
+    """Return a random text where added tokens, whitespace and scripts meet."""
     characters = characters_without_differences()
     if chooser.random() < 0.1:
         text = chooser.choice(list(TEXTS.values()))

@@ -12,6 +12,7 @@ import time
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,6 +139,13 @@ def test_training_json_is_written_and_never_read(tmp_path):
     path.unlink()
     file = path.with_name("tokenizer.json")
     assert Tokenizer.from_directory(file).hash() == tokenizer.hash()
+
+
+@pytest.mark.parametrize("training", [True, [1], {"a": {1, 2}}, {"a": np.int64(3)}, {(1, 2): 3}])
+def test_a_training_record_that_json_cannot_represent_leaves_no_files(tmp_path, training):
+    with rejects("training"):
+        trained("gpt2").save(tmp_path / "new", training)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_directory_without_a_tokenizer_is_refused_with_advice(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
@@ -27,7 +28,7 @@ def generate_text(
     max_new_tokens: int,
     sampling: Sampling | None = None,
     *,
-    stop: Sequence[str] = (),
+    stop: Iterable[str] = (),
     generator: torch.Generator | None = None,
     use_cache: bool = True,
     precision: Precision = "float32",
@@ -93,7 +94,7 @@ def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]
     yield decoder.finish()
 
 
-def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
+def stop_at(texts: Iterable[str], stop: Iterable[str]) -> Iterator[str]:
     """Yield the text in `texts` up to, but not including, the first stop string.
 
     A stop string may be split over any number of `texts`, so characters that could start a stop
@@ -102,7 +103,7 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
     completes several stop strings, the longest one is removed.
 
     Raises:
-        TypeError: If `stop` is a single string.
+        TypeError: If `stop` is a single string, or contains something else.
         ValueError: If a stop string is empty.
 
     Errors are raised by the call itself, not when the first string is requested.
@@ -116,22 +117,31 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
         raise InputTypeError(
             f"must be a list of strings, such as ['.'], got {short_repr(stop)}", argument="stop"
         )
-    if "" in stop:
-        raise InputError(
-            f"must not contain an empty string, got {short_repr(stop)}", argument="stop"
-        )
+    check_is_iterable("stop", stop, "strings")
+    strings = list(stop)  # which may be an iterator
+    for string in strings:
+        if not isinstance(string, str):
+            raise InputTypeError(
+                f"must contain only str, got {short_repr(string)}", argument="stop"
+            )
+        if not string:
+            raise InputError(
+                f"must not contain an empty string, got {short_repr(strings)}", argument="stop"
+            )
 
     def until_stop() -> Iterator[str]:
         held = ""
         for text in texts:
             held += text
-            found = [(held.find(string) + len(string), string) for string in stop if string in held]
+            found = [
+                (held.find(string) + len(string), string) for string in strings if string in held
+            ]
             if found:
                 end = min(end for end, _ in found)
                 length = max(len(string) for at, string in found if at == end)
                 yield held[: end - length]
                 return
-            pending = _pending_characters(held, stop)
+            pending = _pending_characters(held, strings)
             yield held[: len(held) - pending]
             held = held[len(held) - pending :]
         yield held

@@ -37,6 +37,10 @@ def test_text_is_held_back_only_while_a_stop_string_is_possible():
     assert list(passed) == ["on", "e two", "", "\n\nthre", ""]
 
 
+def test_the_stop_strings_may_come_from_an_iterator():
+    assert "".join(stop_at(["a", "b"], iter(["b"]))) == "a"
+
+
 def test_nothing_is_read_after_the_stop_string():
     def texts():
         yield "a"
@@ -48,7 +52,12 @@ def test_nothing_is_read_after_the_stop_string():
 
 @pytest.mark.parametrize(
     ("stop", "error", "fields"),
-    [(["x", ""], InputError, ("stop",)), ("The end", InputTypeError, ("stop", "'The end'"))],
+    [
+        (["x", ""], InputError, ("stop",)),
+        ("The end", InputTypeError, ("stop", "'The end'")),
+        (["x", 3], InputTypeError, ("stop", "3")),
+        (None, InputTypeError, ("stop", "None")),
+    ],
 )
 def test_bad_stop_strings_are_rejected_at_the_call(stop, error, fields):
     with rejects(*fields, kind=error):

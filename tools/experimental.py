@@ -53,7 +53,11 @@ OPTIONS = (
     *(
         f"{command} {option}"
         for command in ("train", "estimate")
-        for option in ("--optimizer.row-beta", "--model.previous-token-heads")
+        for option in (
+            "--optimizer.row-beta",
+            "--model.previous-token-heads",
+            "--model.bigram-rows",
+        )
     ),
 )
 """Starts of options that may change."""

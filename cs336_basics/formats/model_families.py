@@ -29,6 +29,7 @@ def family_of(config: ModelConfig) -> Family:
         ("position", config.position, "rope"),
         ("ffn", config.ffn, "swiglu"),
         ("logit_soft_cap", config.logit_soft_cap, None),
+        ("bigram_rows", config.bigram_rows, 0),
         ("qkv_bias", config.qkv_bias and config.qk_norm, False),
     ):
         if value != needed:

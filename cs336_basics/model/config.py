@@ -108,6 +108,12 @@ class ModelConfig(Checked):
         "heads of the first block that start by attending to the token 1, 2, ... positions before",
         0,
     )
+    # The sources are in bigrams.py.
+    bigram_rows: Amount = option(
+        "rows of a table of vectors for pairs of tokens, which are added to the embeddings: each "
+        "pair of a token and the token before it has the row of its hash; 0: no table",
+        0,
+    )
 
     def __post_init__(self) -> None:
         """Check that a model can be built from the values."""

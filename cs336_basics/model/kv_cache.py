@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.errors import InputError
+from cs336_basics.model.bigrams import NO_TOKEN
 from cs336_basics.model.config import ModelConfig
 
 
@@ -76,8 +77,25 @@ class KVCache:
             )
             for _ in range(config.num_layers)
         ]
+        self.token_ids = torch.zeros(
+            (batch_size, config.context_length), dtype=torch.int64, device=device
+        )
+        """Ids of the cached tokens. Only models with `bigram_rows` use them."""
         self.lengths = [0] * batch_size
         """Number of cached tokens in each text."""
+
+    def store_ids(self, token_ids: Tensor) -> Tensor:
+        """Store the ids (batch, sequence) of the next tokens, and return the ids before them.
+
+        Returns:
+            The id of the token before each text's next tokens, or NO_TOKEN, shape (batch, 1).
+        """
+        rows = torch.arange(len(token_ids), device=token_ids.device)[:, None]  # (batch, 1)
+        positions = self.positions_after(token_ids.shape[-1], token_ids.device)
+        self.token_ids[rows, positions] = token_ids.long()
+        starts = positions[:, :1]  # (batch, 1)
+        before = self.token_ids.gather(1, (starts - 1).clamp(min=0))
+        return before.masked_fill(starts == 0, NO_TOKEN).to(token_ids.dtype)
 
     def positions_after(self, sequence: int, device: torch.device) -> Tensor:
         """Return the positions (batch, sequence) of the next `sequence` tokens of each text."""
@@ -120,6 +138,7 @@ class KVCache:
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for layer in self.layers:
             layer.keys, layer.values = layer.keys[index], layer.values[index]
+        self.token_ids = self.token_ids[index]
         self.lengths = [self.lengths[row] for row in rows]
 
     def replace(self, rows: Sequence[int], other: KVCache) -> None:
@@ -127,5 +146,6 @@ class KVCache:
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             mine.keys[index], mine.values[index] = theirs.keys, theirs.values
+        self.token_ids[index] = other.token_ids
         for row, length in zip(rows, other.lengths, strict=True):
             self.lengths[row] = length

@@ -87,7 +87,8 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
 
     Raises:
         TypeError: If `model` is not a TransformerLM, or `id_map` does not have an integer dtype.
-        ValueError: If `id_map` has the wrong shape, or a new id is missing or repeated.
+        ValueError: If `id_map` has the wrong shape, or a new id is missing or repeated. Also if it
+            changes an id of a model with a table of bigrams, whose rows are hashes of ids.
     """
     old_size = _vocab_size_of(model)
     ids = np.asarray(id_map)
@@ -102,6 +103,12 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
             "must contain each new id 0, 1, 2, ... exactly once, and -1 for removed ids",
             argument="id_map",
         )
+    if model.bigram_embeddings is not None and not np.array_equal(order, np.arange(len(order))):
+        raise InputError(
+            "must keep the first ids as they are, because the model's bigram_rows are hashes of "
+            "ids",
+            argument="id_map",
+        )
     index = torch.from_numpy(order)
     _replace_tables(model, lambda table: table[index.to(table.device)], len(order))
 
@@ -110,7 +117,8 @@ def transfer_embeddings(model: TransformerLM, rows: Sequence[Sequence[int]]) -> 
     """Give a model another vocabulary, where each id starts from ids of the present one.
 
     The row of an id is the mean of the rows of its old ids, or of all old rows if it has none; see
-    `resize_embeddings`. `model.config.vocab_size` is updated. Create a new optimizer afterwards.
+    `resize_embeddings`. A table of bigrams, whose rows are hashes of ids, starts again at 0.
+    `model.config.vocab_size` is updated. Create a new optimizer afterwards.
 
     Args:
         model: A TransformerLM on any device, not wrapped or compiled.
@@ -138,6 +146,9 @@ def transfer_embeddings(model: TransformerLM, rows: Sequence[Sequence[int]]) -> 
         return result.to(table.dtype)
 
     _replace_tables(model, transferred, len(made_of))
+    if model.bigram_embeddings is not None:
+        with torch.no_grad():
+            model.bigram_embeddings.weight.zero_()
 
 
 def _vocab_size_of(model: TransformerLM) -> int:

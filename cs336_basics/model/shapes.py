@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Role = Literal["embedding", "matrix", "bias", "gain", "head"]
 """What a weight does: a table of vectors, a matrix in a block, a vector that is added to its
-product, a factor of a normalization, or the matrix that computes logits. A table that is also the
+product, a factor of each feature, or the matrix that computes logits. A table that is also the
 head is an embedding."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -76,6 +76,12 @@ def weights(config: ModelConfig) -> list[Weight]:
             uses=int(config.tied_embeddings),
         )
     ]  # fmt: skip
+    if config.bigram_rows:
+        rows = (config.bigram_rows, width)
+        found += [
+            Weight("bigram_embeddings.weight", rows, "embedding", "embedding", uses=0),
+            Weight("bigram_embeddings.scale", (width,), "gain", "embedding", uses=0),
+        ]
     for name, features in (("q", queries), ("k", keys), ("v", keys)):
         found.append(in_blocks(f"attn.{name}_proj", (features, width), "attention"))
         if config.qkv_bias:

@@ -25,6 +25,7 @@ from cs336_basics.model.attention import (
     added_mask,
     document_mask,
 )
+from cs336_basics.model.bigrams import NO_TOKEN, BigramEmbedding, previous_tokens
 from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.init import start_model
 from cs336_basics.model.kv_cache import KVCache, LayerCache
@@ -131,8 +132,9 @@ class TransformerLM(Module):
     Parameters default to float32 on the CPU. The state-dict keys are `token_embeddings`,
     `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`, `layers.N.ffn.{w1,w2,w3}`, `ln_final`
     and `lm_head`, each followed by `.weight`. The `qk_norm` option adds `layers.N.attn.{q,k}_norm`,
-    and `qkv_bias` adds `layers.N.attn.{q,k,v}_proj.bias`. With tied embeddings, there is no
-    `lm_head`, so the parameters and the state dict contain the shared table once.
+    `qkv_bias` adds `layers.N.attn.{q,k,v}_proj.bias`, and `bigram_rows` adds
+    `bigram_embeddings.{weight,scale}`. With tied embeddings, there is no `lm_head`, so the
+    parameters and the state dict contain the shared table once.
 
     Args:
         config: Shape and architecture.
@@ -170,6 +172,11 @@ class TransformerLM(Module):
         self.token_embeddings = Embedding(
             config.vocab_size, config.d_model, device=device, dtype=dtype
         )
+        self.bigram_embeddings: BigramEmbedding | None = None
+        if config.bigram_rows:
+            self.bigram_embeddings = BigramEmbedding(
+                config.bigram_rows, config.d_model, device=device, dtype=dtype
+            )
         rope = None
         if config.position == "rope":
             rope = RotaryPositionalEmbedding(
@@ -242,7 +249,7 @@ class TransformerLM(Module):
         if cache is not None:
             positions = cache.positions_after(sequence, token_ids.device)  # (batch, sequence)
             layer_caches = cache.visible(sequence)
-        x = self.embed(token_ids)  # (..., sequence, d_model)
+        x = self.embed(token_ids, cache, documents)  # (..., sequence, d_model)
         for layer, layer_cache in zip(self.layers, layer_caches, strict=True):
             x = layer(x, positions, layer_cache, mask)  # (..., sequence, d_model)
         if cache is not None:
@@ -269,9 +276,20 @@ class TransformerLM(Module):
         dtype = torch.get_autocast_dtype(device) if has_autocast else self.head_weight.dtype
         return added_mask(mask, dtype)
 
-    def embed(self, token_ids: Tensor) -> Tensor:
-        """Return the input to the first block, (..., d_model), for token_ids (...)."""
+    def embed(
+        self, token_ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None
+    ) -> Tensor:
+        """Return the input to the first block, (..., sequence, d_model); see `forward`.
+
+        A cache receives the ids, if the model needs them.
+        """
         x: Tensor = self.token_embeddings(token_ids)
+        if self.bigram_embeddings is not None:
+            first = torch.full_like(token_ids[..., :1], NO_TOKEN)
+            if cache is not None:
+                first = cache.store_ids(token_ids)
+            previous = previous_tokens(token_ids, first, documents)
+            x = x + self.bigram_embeddings(previous, token_ids)
         if self.dropout and self.training:
             x = dropout(x, self.dropout)
         return x if self.embedding_scale == 1 else x * self.embedding_scale

@@ -119,6 +119,8 @@ class Origin:
                 f"{made:,} new ones start as the mean of their parts, and {unknown:,} as the mean "
                 "of all"
             )
+            if model.config.bigram_rows:
+                report("the table of bigrams starts at 0, because its rows depend on the ids")
         if model.config.vocab_size != config.vocab_size:
             raise InputError(
                 f"must have {config.vocab_size:,} ids, got {model.config.vocab_size:,}",

@@ -39,10 +39,12 @@ assert len(CONFIGURATIONS) == 20
 
 
 def random_model(seed=0, *, config=None, **values):
-    """Return a random model. Its gains and biases are different, so that their order matters."""
+    """Return a random model. No weight is 1 or 0 at first, so that each matters."""
     torch.manual_seed(seed)
     model = TransformerLM(config or ModelConfig(**values))
     for name, parameter in model.named_parameters():
         if "norm" in name or "ln" in name or name.endswith(".bias"):
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
+        if name.startswith("bigram"):
+            torch.nn.init.normal_(parameter)
     return model

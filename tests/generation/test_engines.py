@@ -206,6 +206,7 @@ def test_the_fastest_engine_that_computes_the_same_is_chosen(monkeypatch):
     extended = TransformerLM(CONFIG)
     extended.layers[1].attn.gate = torch.nn.Parameter(torch.ones(2))
     assert chosen(extended) is Cached
+    assert chosen(TransformerLM(dataclasses.replace(CONFIG, bigram_rows=9))) is Cached
     monkeypatch.setattr(engines, "is_fast", lambda: False)
     assert chosen(model, precision="int8") is Cached
 
@@ -213,9 +214,12 @@ def test_the_fastest_engine_that_computes_the_same_is_chosen(monkeypatch):
 def test_the_compiled_model_has_every_option_of_the_model():
     """If this fails, add the option to native/inference/ and to VARIANTS, or to engines.py."""
     without_effect = {"attention", "zero_init", "previous_token_heads"}  # on a trained model
+    missing = {"bigram_rows"}
     known = {"vocab_size", "num_layers", "d_ff", "tied_embeddings", "embedding_scale", "position"}
     known |= {name for values in VARIANTS for name in values}
-    assert {field.name for field in dataclasses.fields(ModelConfig)} == known | without_effect
+    assert {
+        field.name for field in dataclasses.fields(ModelConfig)
+    } == known | without_effect | missing
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ VARIANTS = {
     "no norm": {"norm": "none"},
     "QK-norm": {"qk_norm": True},
     "grouped queries": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 5, "position": "none"},
+    "bigrams": {"bigram_rows": 30},
     "biases": {"qkv_bias": True, "num_kv_heads": 1, "qk_norm": True},
 }
 
@@ -39,7 +40,7 @@ def config(request):
 
 
 PARTS = {
-    "embedding": "token_embeddings",
+    "embedding": ("token_embeddings", "bigram_embeddings"),
     "attention": "_proj.",
     "feed-forward": ".ffn.",
     "norms": ("ln", "_norm."),

@@ -28,6 +28,7 @@ VARIANTS += [
     dataclasses.replace(SMALL, num_heads=4, num_kv_heads=2, head_dim=6, attention=attention)
     for attention in ("sdpa", "reference")
 ]
+VARIANTS.append(dataclasses.replace(SMALL, bigram_rows=31))
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,16 @@ IDS = torch.tensor([[1, 5, 7, 2]])
 both = pytest.mark.parametrize("tied", [False, True])
 
 
-def small_model(tied=False, **options):
+def small_model(tied=False, bigram_rows=0, **options):
     torch.manual_seed(0)
     config = ModelConfig(
         vocab_size=10, context_length=8, d_model=8, num_layers=1, num_heads=2, d_ff=16,
-        tied_embeddings=tied,
+        tied_embeddings=tied, bigram_rows=bigram_rows,
     )  # fmt: skip
-    return TransformerLM(config, **options)
+    model = TransformerLM(config, **options)
+    if model.bigram_embeddings is not None:
+        torch.nn.init.normal_(model.bigram_embeddings.weight)
+    return model
 
 
 @both
@@ -66,6 +69,20 @@ def test_transferred_rows_are_means_of_old_rows_in_any_order(tied):
     for rows, named in (([], "rows"), ([[10]], "rows"), ([[-1]], "rows")):
         with rejects(named):
             transfer_embeddings(model, rows)
+
+
+def test_a_table_of_bigrams_stays_only_if_the_ids_stay():
+    model = small_model(bigram_rows=5)
+    before = model(IDS).detach()
+    resize_embeddings(model, 13)
+    torch.testing.assert_close(model(IDS)[..., :10], before)
+    select_embeddings(model, np.array([*range(8), *[-1] * 5]))
+    torch.testing.assert_close(model(IDS), before[..., :8])
+    with rejects("id_map", "bigram_rows"):
+        select_embeddings(model, np.arange(8)[::-1])
+    assert model.config.vocab_size == 8
+    transfer_embeddings(model, [[7], [1, 2]])
+    assert not model.bigram_embeddings.weight.any()
 
 
 def test_dtype_and_frozen_parameters_are_kept():

@@ -9,9 +9,18 @@ import time
 import pytest
 
 from cs336_basics.model import Embedding, Linear, ModelConfig, RMSNorm, TransformerLM
+from cs336_basics.model.bigrams import BigramEmbedding
 from cs336_basics.model.shapes import PARTS, ROLES, products, weights
 
 SMALL = ModelConfig(vocab_size=50, context_length=7, d_model=12, num_layers=3, num_heads=2, d_ff=20)
+
+GROUPED = {"num_kv_heads": 1, "head_dim": 4, "qkv_bias": True, "bigram_rows": 9}
+ROLE_OF = {
+    Embedding: "embedding",
+    BigramEmbedding: "embedding",
+    Linear: "matrix",
+    RMSNorm: "gain",
+}
 
 
 @pytest.mark.parametrize("norm", ["pre", "post", "none"])
@@ -24,7 +33,7 @@ def test_every_weight_of_a_model_is_described_with_its_shape_and_role(norm, ffn)
             ffn=ffn,
             qk_norm=qk_norm,
             tied_embeddings=tied,
-            **({"num_kv_heads": 1, "head_dim": 4, "qkv_bias": True} if grouped else {}),
+            **(GROUPED if grouped else {}),
         )
         model = TransformerLM(config)
         described = {name: each for each in weights(config) for name in each.names()}
@@ -34,10 +43,12 @@ def test_every_weight_of_a_model_is_described_with_its_shape_and_role(norm, ffn)
         assert set(PARTS) >= {each.part for each in described.values()}
         roles = model.parameter_roles()
         for name, module in model.named_modules():
-            if isinstance(module, (Embedding, Linear, RMSNorm)):
-                expected = {Embedding: "embedding", Linear: "matrix", RMSNorm: "gain"}[type(module)]
+            if type(module) in ROLE_OF:
+                expected = ROLE_OF[type(module)]
                 expected = "head" if name == "lm_head" else expected
                 assert roles.pop(f"{name}.weight") == expected
+                if isinstance(module, BigramEmbedding):
+                    assert roles.pop(f"{name}.scale") == "gain"
                 if getattr(module, "bias", None) is not None:
                     assert roles.pop(f"{name}.bias") == "bias"
         assert not roles

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.model import ModelConfig, RotaryPositionalEmbedding, TransformerLM
 from cs336_basics.model.attention import CAUSAL_ATTENTION
+from cs336_basics.model.bigrams import bigram_rows
 from cs336_basics.model.inspection import attention_weights
 from cs336_basics.model.kv_cache import KVCache
 from tests.errors import rejects
@@ -44,6 +45,7 @@ SWITCHES = {
     "head_dim": 6,
     "qkv_bias": True,
     "embedding_scale": 0.7,
+    "bigram_rows": 37,
 }
 VARIANTS += [dataclasses.replace(SMALL, **{name: value}) for name, value in SWITCHES.items()]
 VARIANTS += [dataclasses.replace(SMALL, **SWITCHES)]
@@ -79,6 +81,8 @@ def expected_names(config):
     names = ["token_embeddings.weight"]
     if not config.tied_embeddings:
         names.append("lm_head.weight")
+    if config.bigram_rows:
+        names += ["bigram_embeddings.weight", "bigram_embeddings.scale"]
     if config.norm == "pre":
         names.append("ln_final.weight")
     for i in range(config.num_layers):
@@ -161,6 +165,11 @@ def independent_forward(config, weights, ids):
         return F.linear(inner, weights[f"{prefix}.ffn.w2.weight"])
 
     x = F.embedding(ids, weights["token_embeddings.weight"])
+    if config.bigram_rows:
+        before = F.pad(ids, (1, 0), value=-1)[..., :-1]
+        rows = bigram_rows(before, ids, config.bigram_rows)
+        scale = torch.diag(weights["bigram_embeddings.scale"])
+        x = x + F.embedding(rows, weights["bigram_embeddings.weight"]) @ scale
     if config.embedding_scale is not None:
         x = x * config.embedding_scale
     elif config.tied_embeddings:
@@ -186,7 +195,7 @@ def randomize(model):
     """Randomize weights that start at 1 or 0, so that missing or misplaced ones are noticed."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "ln" in name or "norm" in name:
+            if "ln" in name or "norm" in name or "scale" in name:
                 parameter.uniform_(0.5, 1.5)
             elif not parameter.any():
                 parameter.normal_(std=0.2)

@@ -44,7 +44,8 @@ WHOLE = dataclasses.replace(
     schedule=ScheduleConfig(max_learning_rate=1e-2, warmup_fraction=0.2, cycle_steps=STEPS),
 )
 HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
-# All options of `speedrun`. With d_ff = 33, rows cannot be split into two equal shards.
+# All options of `speedrun`, and bigrams. With d_ff = 33 and 37 bigrams, rows cannot be split into
+# two equal shards.
 MUON = dataclasses.replace(
     WHOLE,
     optimizer=MuonSettings(row_beta=0.95),
@@ -55,6 +56,7 @@ MUON = dataclasses.replace(
         tied_embeddings=True,
         zero_init=True,
         logit_soft_cap=15.0,
+        bigram_rows=37,
     ),
 )
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)

@@ -57,6 +57,7 @@ def test_weights_gradients_and_moments_are_known_exactly():
         {"checkpoint_activations": True},
         {"dropout": 0.1},
         {"model": dataclasses.replace(SMALL.model, attention="reference")},
+        {"model": dataclasses.replace(SMALL.model, bigram_rows=9)},
     ],
 )
 def test_fake_tensors_need_as_much_memory_as_real_ones(values):

@@ -469,8 +469,7 @@ def test_a_packed_turn_starts_with_its_prompt(tmp_path):
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_crashed_packed_run_resumes_exactly(tmp_path, compiled):
     config = changed(PACKED, compile=compiled, accumulation=2, max_steps=8, checkpoint_every=3)
     make_packed(tmp_path / "whole", config).fit()

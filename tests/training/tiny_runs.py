@@ -40,8 +40,12 @@ TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
 TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
 VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
 
-# Attention within documents, of which many are shorter than a window.
-PACKED = dataclasses.replace(CONFIG, data=DataConfig(pack="documents"))
+# Attention and bigrams within documents, of which many are shorter than a window.
+PACKED = dataclasses.replace(
+    CONFIG,
+    data=DataConfig(pack="documents"),
+    model=dataclasses.replace(CONFIG.model, bigram_rows=61),
+)
 SHORT = "".join("The cat sat on the mat."[: 3 + 5 * i % 20] + END_OF_TEXT for i in range(200))
 SHORT_IDS = np.array(TOKENIZER.encode(SHORT), dtype=np.uint16)
 

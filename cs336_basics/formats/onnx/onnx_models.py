@@ -1,7 +1,8 @@
 """Export a model and its tokenizer to ONNX, for onnxruntime and other engines.
 
 The directory contains model.onnx, tokenizer.json and tokenizer_config.json. ONNX describes
-arithmetic, not architectures, so any `ModelConfig` can be exported. There are two kinds of graphs:
+arithmetic, not architectures, so any `ModelConfig` can be exported, but one with `bigram_rows` only
+without a cache. There are two kinds of graphs:
 
 - With a cache (the default). Inputs: `input_ids` (batch, sequence), int64, and for each layer N
   `past_key_values.N.key` and `.value` (batch, kv_heads, past, d_head), float32, with past = 0 in
@@ -31,7 +32,7 @@ from torch import Tensor
 from torch.nn import Module
 
 import cs336_basics
-from cs336_basics._support.errors import InputError, RunError
+from cs336_basics._support.errors import Argument, InputError, RunError
 from cs336_basics._support.files import write_directory
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
@@ -83,7 +84,7 @@ class _Exported(Module):
         positions = start + torch.arange(input_ids.shape[1])
         positions = positions.expand(input_ids.shape[0], -1)  # (batch, sequence)
         caches = [_Past(keys, values) for keys, values in past or []]
-        x = model.token_embeddings(input_ids) * model.embedding_scale  # (batch, sequence, d_model)
+        x = model.embed(input_ids)  # (batch, sequence, d_model)
         for number, layer in enumerate(model.layers):
             x = layer(x, positions, caches[number] if caches else None)
         if model.ln_final is not None:
@@ -110,12 +111,20 @@ def write(
 
     Raises:
         ImportError: If onnx or onnxscript is not installed.
-        ValueError: If the weights take more than 2 GiB, the limit for one file.
+        ValueError: If the weights take more than 2 GiB, the limit for one file, or a graph with a
+            cache would need the token before.
         RunError: If torch's exporter fails.
     """
     with needed_for("ONNX", "'cs336-basics[onnx]'"):
         import onnx
         import onnxscript  # noqa: F401 -- torch's exporter needs onnx and onnxscript
+    if model.config.bigram_rows and not without_cache:
+        raise InputError(
+            "must be 0 to export a graph with a cache, which has no input for the token before, "
+            f"got {model.config.bigram_rows}",
+            argument="bigram_rows",
+            remedy=("pass ", Argument("without_cache", True)),
+        )
     size = 4 * model.config.num_parameters()
     if size > _MAX_BYTES:
         raise InputError(

@@ -169,7 +169,7 @@ def test_the_check_finds_different_weights(tmp_path):
 @pytest.mark.parametrize(
     ("switch", "value"),
     [("norm", "post"), ("norm", "none"), ("position", "none"), ("ffn", "silu"),
-     ("logit_soft_cap", 30.0)],
+     ("logit_soft_cap", 30.0), ("bigram_rows", 7)],
 )  # fmt: skip
 def test_a_switch_that_cannot_be_represented_is_refused(tmp_path, switch, value, to):
     if to == "gguf":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 import tempfile
 import warnings
 from pathlib import Path
@@ -13,7 +14,7 @@ from cs336_basics.formats import TOKENIZER_FORMATS
 from cs336_basics.splitting.patterns.named_patterns import PATTERNS as NAMED
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
-from tests.tokenizer.examples import END, FRAGMENTS, data_file
+from tests.tokenizer.examples import END, FRAGMENTS, byte_tokenizer, data_file
 from tests.tokenizer.test_reference import (
     characters_without_differences,
     without_differences,
@@ -56,6 +57,21 @@ def trained(pattern):
         text.write_text(END.join([*TEXTS.values(), long_text(1, 60_000)]), "utf-8", newline="")
         vocab, merges = train_bpe(text, 1500, SPECIAL, num_workers=1, pattern=PATTERNS[pattern])
     return Tokenizer(vocab, merges, SPECIAL, pattern=PATTERNS[pattern])
+
+
+@functools.cache
+def exportable(name):
+    """Return a trained tokenizer or GPT-2's, without the tokens that GGUF cannot represent."""
+    found = trained(name)
+    if name != "cl100k":
+        return found
+    kept = {bytes([byte]) for byte in range(256)}
+    merges = []
+    for left, right in found.merges:
+        if {left, right} <= kept and not re.search(rb"[\r\n][^\r\n]+\Z", left + right):
+            merges.append((left, right))
+            kept.add(left + right)
+    return byte_tokenizer(*SPECIAL, merges=merges, pattern="cl100k")
 
 
 def chosen_texts():

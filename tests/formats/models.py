@@ -38,6 +38,11 @@ CONFIGURATIONS = [
 assert len(CONFIGURATIONS) == 20
 
 
+def for_gguf(values):
+    """Return the values without a `head_dim` that llama.cpp does not read."""
+    return {**values, "head_dim": None} if values["qkv_bias"] else values
+
+
 def random_model(seed=0, *, config=None, **values):
     """Return a random model. No weight is 1 or 0 at first, so that each matters."""
     torch.manual_seed(seed)

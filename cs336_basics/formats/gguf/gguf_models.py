@@ -149,6 +149,12 @@ def _fields(
             f"{list(config.rope_scaling)}",
             argument="rope_scaling",
         )
+    if arch == "qwen2" and config.d_head * config.num_heads != config.d_model:
+        raise InputError(
+            "must be unset, because a qwen2 has d_model / num_heads features per head in "
+            f"llama.cpp, got {config.head_dim}",
+            argument="head_dim",
+        )
     return {
         _ARCHITECTURE: arch,
         "general.type": "model",

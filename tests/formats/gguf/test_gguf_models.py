@@ -232,6 +232,7 @@ def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
         ({"type": "q4_0"}, ("type", "'q4_0'")),
         ({"config": dataclasses.replace(SMALL, num_layers=513, d_model=2, num_heads=1, d_ff=1)},
          (None, 513)),
+        ({"config": dataclasses.replace(SMALL, qkv_bias=True, head_dim=8)}, ("head_dim", 8)),
     ],
 )  # fmt: skip
 def test_an_export_that_llama_cpp_cannot_run_is_refused_before_writing(tmp_path, options, fields):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import re
 import tempfile
 import unicodedata
 from pathlib import Path
@@ -24,28 +23,13 @@ from cs336_basics.formats.gguf import gguf_models
 from cs336_basics.formats.gguf.llama_cpp_runtime import LlamaCpp
 from cs336_basics.formats.huggingface.llama import llama_state
 from tests.errors import rejects
-from tests.formats.exported import PUBLISHED, SPECIAL, chosen_texts, random_texts, trained
-from tests.formats.models import CONFIGURATIONS, random_model
+from tests.formats.exported import PUBLISHED, chosen_texts, exportable, random_texts
+from tests.formats.models import CONFIGURATIONS, for_gguf, random_model
 from tests.tokenizer.examples import CORPORA, END, byte_tokenizer, data_file
 from tests.tokenizer.test_reference import ALL_CHARACTERS
 
 pytestmark = pytest.mark.slow
 llama_cpp = pytest.importorskip("llama_cpp", reason="make llama-cpp installs llama-cpp-python")
-
-
-@functools.cache
-def exportable(name):
-    """Return a trained tokenizer or GPT-2's, without the tokens that `export` rejects."""
-    found = trained(name)
-    if name != "cl100k":
-        return found
-    kept = {bytes([byte]) for byte in range(256)}
-    merges = []
-    for left, right in found.merges:
-        if {left, right} <= kept and not re.search(rb"[\r\n][^\r\n]+\Z", left + right):
-            merges.append((left, right))
-            kept.add(left + right)
-    return byte_tokenizer(*SPECIAL, merges=merges, pattern="cl100k")
 
 
 def loaded(tokenizer, directory, context_length=96):
@@ -175,7 +159,7 @@ CASES += [(n, *rest) for n in (0, 3, 16) for rest in (("f16", {}, 0.01), ("q8_0"
 @pytest.mark.parametrize(("number", "type", "changes", "share"), CASES)
 def test_logits_are_close_and_64_greedy_tokens_equal(tmp_path, number, type, changes, share):
     """Logits differ by at most 1e-3 or, with rounded weights, a share of the largest one."""
-    values = CONFIGURATIONS[number][0] | changes
+    values = for_gguf(CONFIGURATIONS[number][0]) | changes
     tokenizer = exportable("gpt2")
     model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
     path = tmp_path / "model.gguf"

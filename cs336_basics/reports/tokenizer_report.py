@@ -29,9 +29,10 @@ from cs336_basics.reports.measures import (
     unreachable_tokens,
     word_totals,
 )
-from cs336_basics.reports.page import Chart, Section, Table, Tokens
+from cs336_basics.reports.page import Chart, Quote, Section, Table, Tokens
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import count_steps, only_steps
+from cs336_basics.tokenizer.description import described_parts
 
 _MOST_LISTED = 20
 _RANKS = [10**power for power in range(5)]
@@ -78,6 +79,7 @@ def tokenizer_sections(
             for script, total in totals.items():
                 of_tokenizer[script] = of_tokenizer.get(script, WordTotals()) + total
     sections = [
+        _parts(tokenizers),
         _compression(tokenizers, rows),
         _scripts(scripts),
         _frequencies(counts),
@@ -119,6 +121,24 @@ def _figures(
     )
 
 
+def _parts(tokenizers: Sequence[ComparedTokenizer]) -> Section:
+    header = ("tokenizer", "library", "tokens")
+    sizes = [(t.name, t.library, f"{t.num_tokens:,}") for t in tokenizers]
+    parts = [
+        (compared.name, part, text)
+        for compared in tokenizers
+        if compared.tokenizer is not None
+        for part, text in described_parts(compared.tokenizer.definition).items()
+    ]
+    blocks: list[str | Table | Chart | Quote] = [Table(header, sizes)]
+    if parts:
+        blocks += [
+            "A text passes the parts of a tokenizer in this order:",
+            Table(("tokenizer", "part", "value"), parts),
+        ]
+    return Section("Tokenizers", blocks)
+
+
 def _compression(
     tokenizers: Sequence[ComparedTokenizer], rows: Sequence[tuple[str, ...]]
 ) -> Section:
@@ -129,10 +149,6 @@ def _compression(
     return Section(
         "Compression and speed",
         [
-            Table(
-                ("tokenizer", "library", "tokens"),
-                [(t.name, t.library, f"{t.num_tokens:,}") for t in tokenizers],
-            ),
             "Intervals are 95% confidence intervals over documents (bootstrap). Relative tokens "
             f"are the number of tokens per token of {tokenizers[0].name} on the same documents. "
             "Fertility is the number of tokens per word. A word is a run of letters of one script, "

@@ -16,7 +16,7 @@ from cs336_basics.text.storage import (
     piece_too_long,
 )
 
-_WINDOW = 1 << 16
+_WINDOW = 1 << 12
 _NEAR_END = 1 << 12
 """Number of bytes at the end of a block that nearly always contain a safe cut."""
 
@@ -74,6 +74,33 @@ def next_cut(file: IO[bytes], target: int, cuts: Cuts, max_bytes: int = MAX_PIEC
         if stop - target > max_bytes:
             raise piece_too_long(f"{name}, the text at byte {target:,}", max_bytes)
         searched, window = max(searched, stop), window * 2
+
+
+def blocks_at_cuts(
+    file: IO[bytes], path: str, start: int, end: int, cuts: Cuts, block_size: int, max_bytes: int
+) -> Iterator[bytes]:
+    """Yield the bytes of a local file between two safe cuts, in blocks that end at safe cuts.
+
+    Unlike `safe_blocks`, this function copies no block, because it finds the cut before it reads
+    the block.
+
+    Raises:
+        ValueError: If the file was truncated, or has no safe cut within `max_bytes` after a block.
+    """
+    while start < end:
+        stop = end
+        if block_size < end - start:
+            stop = min(end, next_cut(file, start + block_size, cuts, max_bytes))
+        if stop <= start:  # the size of the file
+            raise became_shorter(path, stop, end)
+        if stop - start > block_size + max_bytes:
+            raise piece_too_long(f"{path}, the text at byte {start:,}", max_bytes)
+        file.seek(start)
+        block = file.read(stop - start)
+        if len(block) < stop - start:
+            raise became_shorter(path, start + len(block), end)
+        yield block
+        start = stop
 
 
 def safe_blocks(

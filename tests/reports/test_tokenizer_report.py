@@ -15,6 +15,7 @@ from cs336_basics.reports.measures import renyi_efficiency
 from cs336_basics.reports.page import Table, Tokens, render_html, render_markdown
 from cs336_basics.reports.tokenizer_report import tokenizer_sections
 from cs336_basics.text import Corpus
+from cs336_basics.tokenizer.description import described_parts
 from tests.data.test_documents import TEXTS, plain
 from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
@@ -42,8 +43,12 @@ def tables(section):
 
 def test_the_figures_are_those_of_compare_and_of_the_definitions(tokenizers, corpora):
     sections = {s.title: s for s in tokenizer_sections(tokenizers, corpora, documents=25)}
-    libraries, sizes = tables(sections["Compression and speed"])
+    libraries, parts = tables(sections["Tokenizers"])
     assert [row["tokens"] for row in libraries] == [f"{t.num_tokens:,}" for t in tokenizers]
+    assert {
+        (row["part"], row["value"]) for row in parts if row["tokenizer"] == tokenizers[1].name
+    } == {*described_parts(tokenizers[1].tokenizer.definition).items()}
+    (sizes,) = tables(sections["Compression and speed"])
     for row, measured in zip(sizes, measure(tokenizers, corpora, documents=25), strict=True):
         result = measured.result
         assert (row["corpus"], row["tokenizer"]) == (result.corpus, result.tokenizer)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cs336_basics.splitting.splitter import Splitter
-from cs336_basics.text.cuts import next_cut
+from cs336_basics.text.cuts import blocks_at_cuts, next_cut
 from tests.counting.hostile import EOT, SPLITTER
 from tests.errors import rejects
 from tests.splitting.trouble import data_strategy, special_strategy, split
@@ -32,6 +32,32 @@ def test_chunks_split_like_the_whole(pattern, data, special_tokens, chunk_size):
     assert all(end >= chunk_size * number for number, end in enumerate(ends[:-1], 1))
     chunks = [split(data[start:end], splitter) for start, end in itertools.pairwise([0, *ends])]
     assert list(itertools.chain(*chunks)) == split(data, splitter)
+
+
+@given(data=data_strategy, block_size=st.integers(1, 30))
+def test_blocks_split_like_the_whole(data, block_size):
+    cuts, size = SPLITTER.safe_cuts, len(data)
+    blocks = list(blocks_at_cuts(io.BytesIO(data), "a", 0, size, cuts, block_size, size))
+    assert b"".join(blocks) == data
+    assert all(len(block) >= block_size for block in blocks[:-1])
+    parts = (split(block, SPLITTER) for block in blocks)
+    assert list(itertools.chain.from_iterable(parts)) == split(data, SPLITTER)
+
+
+@pytest.mark.parametrize("left", [0, 1, 39, 40, 41, 79, 99])
+def test_blocks_of_a_truncated_file_are_rejected(left):
+    file = io.BytesIO(b"some words " * 9 + b"!")
+    blocks = blocks_at_cuts(file, "a", 0, 100, SPLITTER.safe_cuts, 40, 100)
+    file.truncate(left)
+    with rejects(None, left, place="a"):
+        list(blocks)
+
+
+def test_a_block_without_a_cut_is_rejected():
+    data = b"a" * 1000
+    blocks = blocks_at_cuts(io.BytesIO(data), "a", 0, 1000, SPLITTER.safe_cuts, 100, 200)
+    with rejects(None, 200):
+        list(blocks)
 
 
 def test_text_without_special_tokens_is_cut():

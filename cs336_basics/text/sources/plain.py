@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import IO, Any
 
 from cs336_basics._support.urls import is_url
-from cs336_basics.text.cuts import Cuts, next_cut, safe_blocks
+from cs336_basics.text.cuts import Cuts, blocks_at_cuts, next_cut, safe_blocks
 from cs336_basics.text.encodings import BEGINNING, check_file
 from cs336_basics.text.sources.kinds import check_beginning_of
 from cs336_basics.text.sources.source import (
@@ -46,15 +46,20 @@ class PlainText(DivisibleSource):
         """Yield the blocks of the piece."""
         path, limit = self.path, self.max_piece_bytes
         with open_path(path) as file:
+            start = 0
             if self.is_compressed:
-                start = 0
-                blocks = decompressed_blocks(file, path, block_size)
+                found = decompressed_blocks(file, path, block_size)
+                blocks = safe_blocks(found, cuts, start, path, limit)
             else:
                 start = self.boundary(file, piece.start, cuts)
                 end = self.boundary(file, piece.end, cuts)
-                blocks = blocks_between(file, path, start, end, block_size)
+                if self.local_path is None:
+                    found = blocks_between(file, path, start, end, block_size)
+                    blocks = safe_blocks(found, cuts, start, path, limit)
+                else:
+                    blocks = blocks_at_cuts(file, path, start, end, cuts, block_size, limit)
             offset = start
-            for block in safe_blocks(blocks, cuts, start, path, limit):
+            for block in blocks:
                 if offset == 0 and self.errors != "bytes":
                     check_file(block[:BEGINNING], path)
                 done = file.tell() if self.is_compressed else offset + len(block) - start

@@ -73,7 +73,11 @@ def test_a_copy_has_the_same_texts_and_can_be_divided(tmp_path, name):
     with path.open("wb") as file:
         source.write_copy(file, CUTS)
     copy = source.copy_at(str(path))
-    assert list(map(as_bytes, texts(copy))) == list(map(as_bytes, texts(source)))
+    found, expected = list(map(as_bytes, texts(copy))), list(map(as_bytes, texts(source)))
+    if source.has_rows:
+        assert found == expected
+    else:  # the blocks of one text
+        assert b"".join(found) == b"".join(expected)
     assert Corpus(path, field="text" if source.has_rows else None).sources[0].format == copy.format
     whole = texts(copy)
     for size in (1, 7, 50):

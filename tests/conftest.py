@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,20 @@ IN_ONE_PROCESS = (
     "setupshow", "setuponly", "setupplan",
 )  # fmt: skip
 """Options that need a terminal or a fixed order, or that run no tests."""
+LONGEST_FILES = (
+    "training/test_distributed.py",
+    "tokenizer/files/test_ray_encoding.py",
+    "counting/test_partial_counts.py",
+    "native/test_emulated_simd.py",
+    "test_documents.py",
+    "formats/onnx/test_onnx_models.py",
+    "experiments/test_runner.py",
+    "test_distributions.py",
+    "commands/test_training.py",
+    "commands/test_cli.py",
+    "native/test_contracts.py",
+)
+"""Files that take five seconds or longer, the longest first. pytest-xdist starts with them."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # New processes import the package and the tests from here, even if the package is not installed.
@@ -31,8 +46,9 @@ if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, CORES // _PROCESSES)))
 
 # No deadline, so that tests do not fail on a slow or busy machine.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+# Every run of the tests draws other examples.
+settings.register_profile("tests", deadline=None, max_examples=50)
+settings.load_profile("tests")
 
 _FSYNC = os.fsync
 
@@ -69,6 +85,20 @@ def pytest_cmdline_main(config):
     ):
         options.numprocesses = min(CORES, MAX_PROCESSES)
         options.dist = "loadfile"
+        options.loadscopereorder = False  # the order of `pytest_collection_modifyitems`
+
+
+@pytest.hookimpl(trylast=True)  # after other plugins have removed tests
+def pytest_collection_modifyitems(config, items):
+    """Let the processes start with the files that take longest, and then with the most tests.
+
+    Otherwise, a file of one long test could be the last one, while the other cores have no work.
+    """
+    if hasattr(config, "workerinput"):
+        num_tests = Counter(item.path for item in items)
+        longest = {TESTS / name: place for place, name in enumerate(LONGEST_FILES)}
+        order = {path: (longest.get(path, len(longest)), -num_tests[path]) for path in num_tests}
+        items.sort(key=lambda item: order[item.path])
 
 
 def is_folder_of_tests(config, argument):

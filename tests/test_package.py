@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import cs336_basics
+from tests.conftest import LONGEST_FILES, TESTS
 from tests.documents.shell import MODEL, TRAINING
 from tests.processes import run_python
 from tests.tokenizer.examples import small_tokenizer
@@ -154,6 +155,10 @@ def test_imports_flow_one_way(folder):
                 assert parts[0] != "torch", f"{name} imports torch"
             if parts[0] == "cs336_basics" and len(parts) > 1 and parts[1] in MAY_IMPORT:
                 assert parts[1] in allowed, f"{name} imports {module}"
+
+
+def test_the_files_with_which_pytest_starts_exist():
+    assert [name for name in LONGEST_FILES if not (TESTS / name).is_file()] == []
 
 
 @pytest.mark.parametrize("source", EXTENSIONS, ids=lambda path: path.stem)

@@ -19,7 +19,7 @@ TARGETS = (60, 120)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     file = tmp_path_factory.mktemp("text") / "text.txt"
-    write_sample(file, 200_000)
+    write_sample(file, 60_000)
     return file
 
 

@@ -207,7 +207,7 @@ STREAMS = {
         "cs336 {command}: error: cannot write to standard output: No space left on ",
         ["train-bpe"],
     ),
-    "<&- >/dev/full 2>&-": (1, "", ["train"]),
+    "<&- >/dev/full 2>&-": (1, "", ["train-bpe", "train"]),
 }
 """All commands print with the same functions, so one with and one without torch are enough."""
 
@@ -218,7 +218,11 @@ needs_shell = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
 @needs_shell
 @pytest.mark.parametrize(
     ("command", "redirection"),
-    [(command, stream) for stream, (*_, tested) in STREAMS.items() for command in tested],
+    [
+        pytest.param(command, stream, marks=pytest.mark.slow if command == "train" else [])
+        for stream, (*_, tested) in STREAMS.items()
+        for command in tested
+    ],
 )
 def test_commands_finish_with_closed_and_full_streams(work, command, redirection, request):
     if "/dev/full" in redirection and not os.path.exists("/dev/full"):

@@ -359,7 +359,7 @@ def test_arrays_that_another_thread_changes_do_not_crash():
 
 @pytest.mark.parametrize(
     ("how", "pattern"),
-    [*((how, "gpt2") for how in WAYS), (WAYS[-1], "cl100k"), (WAYS[-1], r"(?s:.+)")],
+    [*((how, "gpt2") for how in WAYS), (WAYS[0], "cl100k"), (WAYS[0], r"(?s:.+)")],
 )
 def test_text_without_a_safe_cut_is_rejected_beyond_the_limit(tmp_path, how, pattern):
     path = tmp_path / "a.txt"

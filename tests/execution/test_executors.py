@@ -14,6 +14,10 @@ from tests.errors import rejects
 from tests.processes import run_python
 
 LOCAL = [name for name in EXECUTORS if name != "ray"]
+# A cluster takes seconds to start. The tests of counting and encoding run jobs on one, too.
+every_executor = pytest.mark.parametrize(
+    "name", [*LOCAL, pytest.param("ray", marks=pytest.mark.slow)]
+)
 
 
 class Squares:
@@ -49,7 +53,7 @@ def test_unknown_executors_and_invalid_numbers_of_workers_are_rejected():
             executor(name, 0)
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
+@every_executor
 @pytest.mark.parametrize("num_pieces", [0, 1, 2, 75])
 def test_results_are_in_the_order_of_the_pieces(name, num_pieces, request):
     if name == "ray":
@@ -60,7 +64,7 @@ def test_results_are_in_the_order_of_the_pieces(name, num_pieces, request):
     assert sorted(done) == list(range(num_pieces))
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
+@every_executor
 @pytest.mark.parametrize("num_pieces", [0, 1, 7, 8, 75])
 def test_results_are_combined_in_the_order_of_the_pieces(name, num_pieces, request):
     if name == "ray":
@@ -71,7 +75,7 @@ def test_results_are_combined_in_the_order_of_the_pieces(name, num_pieces, reque
     assert sorted(done) == list(range(num_pieces))
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
+@every_executor
 def test_errors_of_a_job_reach_the_caller(name, request):
     if name == "ray":
         request.getfixturevalue("local_ray")

@@ -26,12 +26,11 @@ def sanitized(request, tmp_path_factory):
     return command
 
 
-SLOW = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("encoder", "inference", "vocabulary")
-]
+# The contract of the vocabulary reads damaged files, and compiles in the shortest time.
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("counting", "encoder", "inference")]
 
 
-@pytest.mark.parametrize("name", ["counting", *SLOW])
+@pytest.mark.parametrize("name", ["vocabulary", *SLOW])
 def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
     program = tmp_path / name
     source = HERE / f"{name}_contract.cpp"

@@ -17,10 +17,9 @@ def test_header_compiles_alone(header, tmp_path):
     check([header], tmp_path)
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_headers_compile_in_both_orders(order, tmp_path):
-    # This detects a missing include, unless both an earlier and a later header contain it.
-    check(HEADERS[::order], tmp_path)
+def test_headers_compile_in_reverse_order(tmp_path):
+    # This detects a missing include, unless a later header contains it.
+    check(HEADERS[::-1], tmp_path)
 
 
 def check(headers, directory):

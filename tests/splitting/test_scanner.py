@@ -39,9 +39,9 @@ SAMPLES += ["\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000", "\
 SAMPLES += ["\0", "\x7f"]
 
 
-def check(text):
+def check(text, patterns=PATTERNS):
     data = text.encode()
-    for pattern in PATTERNS:
+    for pattern in patterns:
         words = list(reference.pretokenize(text, pattern))
         for simd_level in SIMD_LEVELS:
             found = list(_scanner.PreTokens(text, pattern, simd_level))
@@ -115,18 +115,21 @@ def test_examples_at_every_offset_in_a_window(text, all_shifts):
             for start in ("x" * offset, "." + " " * offset)
             for tail in ("", "y" * 70)
         ]
-        for example in shifted if all_shifts else [shifted[offset % 4]]:
-            check(example)
+        if all_shifts:
+            for example in shifted:
+                check(example)
+        else:  # one shift, and every third pattern
+            check(shifted[offset % 4], PATTERNS[offset % 3 :: 3])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(SAMPLES) | st.characters(codec="utf-8"), max_size=80).map("".join))
 def test_any_text_is_split_as_regex_does(text):
     if not OTHER_UNICODE:
         check(text)
 
 
-@pytest.mark.parametrize("count", [600, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [250, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_random_texts_are_split_as_regex_does(count):
     rng = random.Random(count)
     for _ in range(count):

@@ -64,6 +64,7 @@ def test_links_out_of_the_docs_lead_to_pages_about_the_files():
     assert links == []
 
 
+@pytest.mark.slow
 def test_every_link_of_the_site_leads_to_a_file_and_an_anchor(site, pages):
     assert site / "index.html" in pages
     assert site / "source/cs336_basics/bpe/v1_naive.py.html" in pages
@@ -85,6 +86,7 @@ def test_every_link_of_the_site_leads_to_a_file_and_an_anchor(site, pages):
                 assert anchor in pages[target].anchors, f"{path}: {link}"
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_other_servers(site, pages):
     for path, page in pages.items():
         for address in page.loads:

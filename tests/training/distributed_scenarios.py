@@ -111,18 +111,16 @@ SCENARIOS = {
         )
     },
 }
-# These cover each layout, optimizer and direction of resuming. All others are slow tests.
+# These cover each layout, optimizer and direction of resuming; dropout is with the products of
+# oneDNN. All others are slow tests.
 QUICK = (
     "ddp-fast",
     "fsdp-plain",
     "fsdp-muon",
     "single-to-fsdp",
     "fsdp-to-single",
-    "ddp-onednn",
     "fsdp-dropout",
     f"fsdp-dropout{RESUMED}",
-    "ddp-mixed",
-    f"ddp-mixed{RESUMED}",
 )
 
 

@@ -46,6 +46,7 @@ def test_freed_memory_is_kept():
     assert max(faults[-4:]) < max(faults[0] / 20, 25), faults
 
 
+@pytest.mark.slow
 def test_an_allocator_configured_by_the_environment_is_left_alone():
     faults = page_faults_of_steps(MALLOC_TRIM_THRESHOLD_="131072")
     assert min(faults[-4:]) > max(faults[0] / 20, 25), faults

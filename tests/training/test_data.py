@@ -225,26 +225,24 @@ import sys
 import numpy as np
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.training.data import StepBatches, StepLoader, TokenWindows
-tokens = np.load(sys.argv[1], mmap_mode="r")
-windows = TokenWindows(tokens, 256, stride=1, vocab_size=10_000)
-for batch in StepLoader(windows, StepBatches(len(windows), 64, num_steps=int(sys.argv[2]))):
-    pass
-print(peak_memory())
+for path in sys.argv[1:]:
+    tokens = np.load(path, mmap_mode="r")
+    windows = TokenWindows(tokens, 256, stride=1, vocab_size=10_000)
+    for batch in StepLoader(windows, StepBatches(len(windows), 64, num_steps=100)):
+        pass
+    print(peak_memory())
 """
-
-
-def peak_memory_with(path, num_bytes, steps):
-    with open(path, "wb") as file:
-        header = {"descr": "<u2", "fortran_order": False, "shape": (num_bytes // 2,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        file.truncate(file.tell() + num_bytes)  # a sparse file takes no disk space
-    return int(run_python(MEASURE, path, steps).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are released on Linux")
 def test_memory_does_not_grow_with_the_dataset(tmp_path):
-    small = peak_memory_with(tmp_path / "small.npy", 10_000_000, 100)
-    large = peak_memory_with(tmp_path / "large.npy", 100_000_000, 100)
+    paths = [tmp_path / "small.npy", tmp_path / "large.npy"]
+    for path, num_bytes in zip(paths, (10_000_000, 100_000_000), strict=True):
+        with open(path, "wb") as file:
+            header = {"descr": "<u2", "fortran_order": False, "shape": (num_bytes // 2,)}
+            np.lib.format.write_array_header_1_0(file, header)
+            file.truncate(file.tell() + num_bytes)  # a sparse file takes no disk space
+    small, large = map(int, run_python(MEASURE, *paths).stdout.split())
     # The check of all ids reads up to 32 MB at a time, but the small file is only 10 MB.
     assert large - small < 50_000_000
 

@@ -83,12 +83,11 @@ def runs(tmp_path_factory, request):
                 train(directory / f"half{ending}", half)
         for name in resumed:
             shutil.copytree(directory / f"half{ending}", directory / name)
-    if has_onednn():
-        train(directory / "single-onednn", ONEDNN)
-    with default_dtype("float64"):
-        train(directory / "single-mixed", WHOLE)
-        train(directory / "single-answers", dataclasses.replace(ANSWERS, accumulation=1))
-        train(directory / "single-packed", dataclasses.replace(PACKED, accumulation=1))
+    singles = {"onednn": ONEDNN, "mixed": WHOLE, "answers": ANSWERS, "packed": PACKED}
+    for ending, config in singles.items():
+        if any(name.endswith(f"-{ending}") for name in names):
+            with default_dtype("float32" if ending == "onednn" else "float64"):
+                train(directory / f"single-{ending}", dataclasses.replace(config, accumulation=1))
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
@@ -410,6 +409,7 @@ sys.exit(main(["train", *sys.argv[1:]]))
 """
 
 
+@pytest.mark.slow
 def test_processes_wait_for_the_preparation_and_say_when_it_fails(tmp_path):
     program = ["--no-python", sys.executable, "-c", LONG_PREPARATION]
     words = ["--device", "cpu", "--run-dir", str(tmp_path / "run")]
@@ -433,7 +433,7 @@ import torch.distributed as dist
 from cs336_basics.training.distributed import World, leave_world
 
 torch.set_num_threads(1)
-for trial in range(3):
+for trial in range(int(sys.argv[2])):
     children = []
     for rank in range(2):
         if child := os.fork():
@@ -453,5 +453,6 @@ for trial in range(3):
 """
 
 
-def test_finished_processes_exit_cleanly(tmp_path):
-    run_python(LEAVING, tmp_path, OMP_NUM_THREADS="1")
+@pytest.mark.parametrize("trials", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_finished_processes_exit_cleanly(tmp_path, trials):
+    run_python(LEAVING, tmp_path, trials, OMP_NUM_THREADS="1")

@@ -26,7 +26,7 @@ from tests.training.tiny_runs import changed
                 "loss_chunks": 4,
                 "optimizer": AdamWSettings(fused=True),
                 "batch_size": 1,
-                "model": ModelConfig(context_length=64),
+                "model": ModelConfig(context_length=64, vocab_size=4000, num_layers=2),
             },
             id="short",
         ),

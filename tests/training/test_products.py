@@ -85,6 +85,7 @@ def test_a_loss_and_its_gradients_are_close_and_the_state_dict_does_not_change(n
     assert {module.multiply for module in linear} == {onednn_linear}
 
 
+@pytest.mark.slow
 def test_a_loss_compiles_into_one_graph():
     model = TransformerLM(CONFIG)
     use_onednn(model)

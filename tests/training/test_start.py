@@ -404,9 +404,10 @@ FAST = {"loss_chunks": 3, "optimizer": FUSED, "accumulation": 2}
     "values",
     [
         FAST,
-        {"optimizer": SGDSettings(momentum=0.9, nesterov=True)},
         {"optimizer": MuonSettings(row_beta=0.9)},
-        {"dropout": 0.2},
+        pytest.param(
+            {"optimizer": SGDSettings(momentum=0.9, nesterov=True)}, marks=pytest.mark.slow
+        ),
         {"dropout": 0.2, "accumulation": 2, "checkpoint_activations": True},
         pytest.param({"dropout": 0.2, "compile": True}, marks=pytest.mark.slow),
         *(

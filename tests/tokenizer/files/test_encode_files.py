@@ -69,7 +69,7 @@ def test_a_token_file_contains_the_ids_of_the_text(source, out, backend):
         load_document_starts(out / "text.npy")
 
 
-@pytest.mark.parametrize("special_tokens", [(), (END,), (END, "a b", "\n\n")])
+@pytest.mark.parametrize("special_tokens", [(), (END, "a b", "\n\n")])
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W"])
 def test_the_token_file_is_the_same_for_every_chunk_size(
     source, out, special_tokens, pattern, backend

@@ -23,6 +23,7 @@ from cs336_basics.bpe.v3_heap import HeapTrainer
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
     from cs336_basics.bpe.v5_native import NativeTrainer
+    from cs336_basics.counting import Sample
     from cs336_basics.text.corpus import Corpus
     from cs336_basics.text.paths import PathsLike
 else:
@@ -100,6 +101,7 @@ def train_bpe(
     continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     superwords_from: int | None = None,
     superwords_pattern: str | None = None,
+    sample: Sample | None = None,
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on one or more files.
 
@@ -116,7 +118,7 @@ def train_bpe(
             one that is built.
         pattern, normalizer, splitting, execution, num_workers, progress, min_frequency,
             max_token_length, max_words, whole_characters, forbid, veto, require, tie_break, trace,
-            continue_from, superwords_from, superwords_pattern: See `BPE_Trainer`.
+            continue_from, superwords_from, superwords_pattern, sample: See `BPE_Trainer`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`.
@@ -149,5 +151,6 @@ def train_bpe(
         continue_from=continue_from,
         superwords_from=superwords_from,
         superwords_pattern=superwords_pattern,
+        sample=sample,
     )
     return made.train(input_path, vocab_size, special_tokens)

@@ -43,7 +43,7 @@ from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.normalization import check_normalizer
 
 if TYPE_CHECKING:
-    from cs336_basics.counting import WordCounts
+    from cs336_basics.counting import Sample, WordCounts
     from cs336_basics.splitting import Splitter
     from cs336_basics.text.corpus import Corpus
     from cs336_basics.text.paths import PathsLike
@@ -96,6 +96,8 @@ class BPE_Trainer:
             `pattern_of_superwords(pattern)`: lines, with numbers split as by `pattern`. A
             superword has at most `max_words` words, by default MAX_WORDS. To continue superwords,
             pass their pattern as `pattern` and their `max_words`.
+        sample: Random part of the files to train on, such as `Sample(10**9)`. Defaults to all of
+            their text.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -156,6 +158,7 @@ class BPE_Trainer:
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
         superwords_from: int | None = None,
         superwords_pattern: str | None = None,
+        sample: Sample | None = None,
     ) -> None:
         if type(self) is BPE_Trainer:
             raise InputTypeError("BPE_Trainer is abstract", remedy="use a class in TRAINERS")
@@ -196,6 +199,11 @@ class BPE_Trainer:
                 argument="superwords_pattern",
                 remedy=("give ", Argument("superwords_from")),
             )
+        self.sample = sample
+        if sample is not None:
+            from cs336_basics.counting.sample import check_sample
+
+            check_sample(sample)
         self.timings = dict.fromkeys(PHASES, 0.0)
         self.served: list[int | None] = []
 
@@ -251,6 +259,7 @@ class BPE_Trainer:
         """
         from cs336_basics.counting import count_texts
 
+        self._check_has_no_sample("pass files, or draw the texts")
         if self.superwords is not None and isinstance(texts, Iterator):
             raise InputTypeError(
                 f"must be readable twice to learn superwords, got {short_repr(texts)}",
@@ -284,6 +293,7 @@ class BPE_Trainer:
         """
         from cs336_basics.counting import WordCounts
 
+        self._check_has_no_sample("count a sample with count_sample")
         if not isinstance(word_counts, Mapping):
             raise InputTypeError(
                 f"must be a dict, got {short_repr(word_counts)}", argument="word_counts"
@@ -360,7 +370,14 @@ class BPE_Trainer:
         parity = Parity() if parity is None else parity
         if not isinstance(parity, Parity):
             raise InputTypeError(f"must be a Parity, got {short_repr(parity)}", argument="parity")
-        for name, value in (("superwords_from", self.superwords), ("trace", self.trace)):
+        if self.superwords is not None:
+            raise InputError(
+                "cannot be given with parity-aware training, which measures words",
+                argument="superwords_from",
+                remedy="train the words with parity, and continue them with the pattern of "
+                "the superwords on all texts together",
+            )
+        for name, value in (("sample", self.sample), ("trace", self.trace)):
             if value is not None:
                 raise InputError("cannot be given with parity-aware training", argument=name)
         tokens, num_merges = self.check_request(vocab_size, special_tokens)
@@ -416,25 +433,39 @@ class BPE_Trainer:
         *,
         ray_address: str | None = None,
         partial_counts: str | os.PathLike[str] | None = None,
+        sample: Sample | None = None,
     ) -> WordCounts:
-        """Call the function `count_words` with the trainer's options.
+        """Call `count_words` or, if there is a sample, `count_sample` with the trainer's options.
 
         Args:
             corpus, splitter, partial_counts: See `count_words`.
             ray_address: Ray cluster to count with instead of the trainer's `execution`.
-        """
-        from cs336_basics.counting import count_words
+            sample: Sample to count instead of the trainer's.
 
-        return count_words(
-            corpus,
-            splitter,
-            splitting=self.splitting,
-            execution=self.execution if ray_address is None else "ray",
-            num_workers=self.num_workers,
-            progress=self.progress,
-            ray_address=ray_address,
-            partial_counts=partial_counts,
-        )
+        Raises:
+            ValueError: If there are both a sample and `partial_counts`; see also `count_words`.
+        """
+        from cs336_basics.counting import count_sample, count_words
+
+        sample = self.sample if sample is None else sample
+        options: dict[str, Any] = {
+            "splitting": self.splitting,
+            "execution": self.execution if ray_address is None else "ray",
+            "num_workers": self.num_workers,
+            "progress": self.progress,
+            "ray_address": ray_address,
+        }
+        if sample is None:
+            return count_words(corpus, splitter, partial_counts=partial_counts, **options)
+        if partial_counts is not None:
+            raise InputError("cannot be given with a sample", argument="partial_counts")
+        return count_sample(corpus, sample, splitter, **options)
+
+    def _check_has_no_sample(self, remedy: str) -> None:
+        if self.sample is not None:
+            raise InputError(
+                "is drawn from files, but there are none", argument="sample", remedy=remedy
+            )
 
     def splitter(self, special_tokens: Iterable[str]) -> Splitter:
         """Return the splitter with the trainer's options."""

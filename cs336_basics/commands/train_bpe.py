@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from cs336_basics._support.arguments import MAX_INT64
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import check_is_free, named_directory
 from cs336_basics._support.messages import counted, short_repr
@@ -49,6 +51,24 @@ def _are_sizes(value: str) -> str:
         raise InputError("must be an integer, or several integers separated by commas") from None
     if len(set(sizes)) < len(sizes):
         raise InputError("must be different sizes")
+    return value
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def _data_size(value: str) -> int:
+    """Return a number of bytes, such as 1,500,000,000 for 1.5GB."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B)?", value.upper(), re.ASCII)
+    size = round(float(found[1]) * _UNITS[found[2] or ""]) if found else 0
+    if not 1 <= size <= MAX_INT64:
+        raise InputError("must be a size such as 500MB or 1GB")
+    return size
+
+
+def _is_data_size(value: str) -> str:
+    """Check an option for a size; see `Checked`."""
+    _data_size(value)
     return value
 
 
@@ -227,6 +247,14 @@ class Options(TextOptions):
         metavar="FILE",
         rare=True,
     )
+    sample: Annotated[str, _is_data_size] | None = option(
+        "train on a random sample of this size, such as 1GB, of the stored bytes of --input or "
+        "--mix; documents are drawn from all files",
+        None,
+        metavar="SIZE",
+        rare=True,
+    )
+    sample_seed: int = option("seed of --sample", 0, rare=True, ge=0, le=MAX_INT64)
     counts: tuple[str, ...] = option(
         "word counts written by --save-counts, added to the counts of --input", (), rare=True
     )
@@ -304,7 +332,9 @@ def _parity_sources(options: Options, files: contextlib.ExitStack) -> ParitySour
     """Return the sources of --parity. The parts of divided files exist until `files` closes."""
     from cs336_basics.data.parity_sources import ParitySources
 
-    for name in ("input", "mix", "counts", "save_counts", "ray", "partial_counts", "trace"):
+    for name in (
+        "input", "mix", "sample", "counts", "save_counts", "ray", "partial_counts", "trace",
+    ):  # fmt: skip
         if getattr(options, name):
             raise UsageError(f"cannot be given with --{name.replace('_', '-')}", argument="parity")
     paths, dev = (
@@ -358,6 +388,8 @@ def _check_texts(options: Options) -> None:
             argument="mix",
             remedy="give every text a weight",
         )
+    if options.sample_seed and options.sample is None:
+        raise UsageError(("requires ", Argument("sample")), argument="sample_seed")
     if options.temperature is not None and not options.mix:
         raise UsageError(("requires ", Argument("mixture")), argument="temperature")
     for field in dataclasses.fields(options):
@@ -450,6 +482,7 @@ def _learn(
         output: Directory of the tokenizer.
     """
     from cs336_basics.bpe.trace import trace_file
+    from cs336_basics.counting import Sample
     from cs336_basics.data.train_tokenizer import train_tokenizer
 
     with contextlib.ExitStack() as outputs:
@@ -474,6 +507,9 @@ def _learn(
             continue_from=start.continue_from,
             superwords_from=options.superwords_from,
             superwords_pattern=options.superwords_pattern,
+            sample=None
+            if options.sample is None
+            else Sample(_data_size(options.sample), options.sample_seed),
         )
         for size in sizes[:-1]:
             trainer.check_request(size, start.special_tokens)

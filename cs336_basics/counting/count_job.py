@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from cs336_basics.counting.word_counter import WordCounter
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.cuts import Cuts
 from cs336_basics.text.reading_record import ReadingRecord
-from cs336_basics.text.sources import Piece
+from cs336_basics.text.sources import Source, TextBlock
 
 Counted: TypeAlias = tuple[WordCounts, ReadingRecord]
 """The counts of some text, and the record of reading it."""
+
+
+class SomeText(Protocol):
+    """A part of a corpus: a `Piece`, or what is drawn from a file."""
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+
+    def texts(self, cuts: Cuts) -> Iterator[TextBlock]:
+        """Yield the texts; see `Piece.texts`."""
+
 
 _MOST_ADDENDS = 16
 """Number of partial counts that are kept in memory before they are added up."""
@@ -31,7 +44,7 @@ class CountJob:
     splitter: Splitter
     splitting: str
 
-    def run(self, piece: Piece) -> Counted:
+    def run(self, piece: SomeText) -> Counted:
         """Return the counts of a piece.
 
         Raises:

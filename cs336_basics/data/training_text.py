@@ -7,6 +7,7 @@ Each lists its files, checks whether a trainer can learn from it, and trains.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from cs336_basics._support.paths import printable_path
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.counting import WordCounts
+from cs336_basics.counting import Sample, WordCounts
 from cs336_basics.data.mixture import Portion, tempered_weights
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
@@ -83,6 +84,8 @@ class CountedText:
 
     def check(self, trainer: BPE_Trainer) -> None:
         """Raise ValueError if the trainer learns superwords, but there are word counts."""
+        if trainer.sample is not None and self.corpus is None:
+            raise InputError(("requires ", Argument("paths")), argument="sample")
         if trainer.superwords and (self.counts or self.save_counts):
             leave_out = "leave out ", Argument("counts"), " and ", Argument("save_counts")
             raise trainer.superwords.need_text(leave_out)
@@ -91,7 +94,9 @@ class CountedText:
         self, trainer: BPE_Trainer, vocab_size: int, special_tokens: Sequence[str]
     ) -> Learned:
         """Train on the sum of the counts."""
-        record = {"corpus": describe_files(self.files)}
+        record: dict[str, Any] = {"corpus": describe_files(self.files)}
+        if trainer.sample is not None and self.corpus is not None:
+            record["sample"] = describe_sample(trainer.sample, self.corpus)
 
         def count(splitter: Splitter) -> WordCounts:
             return _saved(self.count(trainer, splitter), self.save_counts)
@@ -99,8 +104,14 @@ class CountedText:
         vocab, merges = trainer.train_counted(count, vocab_size, special_tokens)
         return Learned(vocab, merges, record)
 
-    def count(self, trainer: BPE_Trainer, splitter: Splitter) -> WordCounts:
-        """Return the sum of the corpus's word counts and the counts in files."""
+    def count(
+        self, trainer: BPE_Trainer, splitter: Splitter, sample: Sample | None = None
+    ) -> WordCounts:
+        """Return the sum of the corpus's word counts and the counts in files.
+
+        Args:
+            sample: Sample of the corpus to count instead of the trainer's.
+        """
         addends = []
         for file in self.counts:
             addends.append(WordCounts.load(file))
@@ -110,7 +121,11 @@ class CountedText:
                 raise error.at(os.fspath(file)) from None
         if self.corpus is not None:
             found = trainer.count_words(
-                self.corpus, splitter, ray_address=self.ray, partial_counts=self.partial_counts
+                self.corpus,
+                splitter,
+                ray_address=self.ray,
+                partial_counts=self.partial_counts,
+                sample=sample,
             )
             addends.append(found)
         total = WordCounts.combined(addends)
@@ -119,8 +134,8 @@ class CountedText:
         return total
 
     def summary(self, record: Mapping[str, Any]) -> list[str]:
-        """Return no lines, because there is one text."""
-        return []
+        """Return a line about the sample, if there is one."""
+        return [f"sample: {_sampled(record)}"] if "sample" in record else []
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,13 @@ class Mixture:
 
     def check(self, trainer: BPE_Trainer) -> None:
         """Raise ValueError if the trainer needs the text, or counts that are not multiplied."""
+        if trainer.sample is not None and self.temperature is not None:
+            raise InputError(
+                "cannot be given with a temperature, because the sizes of the texts would be those "
+                "of their samples",
+                argument="sample",
+                remedy="give the weights",
+            )
         saved = [file for part in self.parts.values() for file in part.counts]
         if trainer.superwords and saved:
             raise trainer.superwords.need_text(f"pass the text of {saved[0]}")
@@ -176,9 +198,19 @@ class Mixture:
             }
             for portion, part in self.parts.items()
         ]
+        samples = [
+            None if trainer.sample is None else trainer.sample.portion(portion.weight)
+            for portion in self.parts
+        ]
+        for entry, part, sample in zip(mixed, self.parts.values(), samples, strict=True):
+            if sample is not None and part.corpus is not None:
+                entry["sample"] = describe_sample(sample, part.corpus)
 
         def count(splitter: Splitter) -> WordCounts:
-            counts = [part.count(trainer, splitter) for part in self.parts.values()]
+            counts = [
+                part.count(trainer, splitter, sample)
+                for part, sample in zip(self.parts.values(), samples, strict=True)
+            ]
             weights = [portion.weight for portion in self.parts]
             if self.temperature is not None:
                 sizes = [words.num_bytes for words in counts]
@@ -196,7 +228,33 @@ class Mixture:
     def summary(self, record: Mapping[str, Any]) -> list[str]:
         """Return a line with the share of each text."""
         shares = (f"{portion['name']} {portion['weight']:.1%}" for portion in record["mixture"])
-        return [f"mixture: {', '.join(shares)}"]
+        return [
+            f"mixture: {', '.join(shares)}",
+            *(
+                f"sample of {portion['name']}: {_sampled(portion)}"
+                for portion in record["mixture"]
+                if "sample" in portion
+            ),
+        ]
+
+
+def describe_sample(sample: Sample, corpus: Corpus) -> dict[str, Any]:
+    """Return the size and the seed of a sample, and the number of bytes drawn from each file."""
+    drawn = [found.num_bytes for found in sample.draw(corpus.sources)]
+    return {**dataclasses.asdict(sample), "drawn": drawn, "of": corpus.num_bytes}
+
+
+def _sampled(record: Mapping[str, Any]) -> str:
+    """Return what was drawn from the files of a corpus, in words."""
+    sample, most = record["sample"], 5
+    files = [file["path"] for file in record["corpus"]]
+    drawn = sorted(zip(sample["drawn"], files, strict=False), reverse=True)
+    shown = ", ".join(f"{size:,} from {path}" for size, path in drawn[:most] if size)
+    rest = sum(size > 0 for size, _ in drawn[most:])
+    return (
+        f"{sum(sample['drawn']):,} of {sample['of']:,} bytes, drawn at random with seed "
+        f"{sample['seed']}: {shown}{f' and {rest:,} other files' if rest else ''}"
+    )
 
 
 def _saved(counts: WordCounts, path: str | None) -> WordCounts:

@@ -16,11 +16,12 @@ from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe import DEFAULT_TRAINER
 from cs336_basics.bpe.limits import num_words
 from cs336_basics.bpe.reference import merge_by_rank, split_bytes
-from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.counting import Sample, WordCounts, count_words
 from cs336_basics.splitting import PATTERNS, Splitter, pattern_of_superwords
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import AddedToken, PostProcessor, TokenizerDefinition
 from tests.commands.small_run import command, error_of
+from tests.errors import rejects
 from tests.faults import restore, states_at_every_call
 
 main = command("train-bpe")
@@ -570,3 +571,59 @@ def test_required_words_are_tokens_and_count_toward_the_size(text_file, tmp_path
     more = ["--require", str(required), "--vocab-size", "262,270"]
     assert main([*arguments(text_file, tmp_path / "bad"), *more]) == 2
     assert "--require needs a single --vocab-size" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
+def test_a_sample_is_drawn_from_all_files_and_recorded(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("cs336_basics.counting.sample.SMALLEST_UNIT", 512)
+    files = []
+    for name, word in (("en", "the cat"), ("de", "der Hund")):
+        files.append(tmp_path / f"{name}.txt")
+        files[-1].write_text(f"{word} {EOT}" * 3000, encoding="utf-8")
+    output = tmp_path / "tokenizer"
+    given = ["--input", *map(str, files), "--vocab-size", "275", "--special-token", EOT]
+    given += ["--superwords-from", "270"]
+    assert main([*given, "--output", str(output), "--sample", "12kB", "--sample-seed", "7"]) == 0
+    printed = capsys.readouterr().out
+    record = json.loads((output / "training.json").read_text())["sample"]
+    total = sum(file.stat().st_size for file in files)
+    assert (record["num_bytes"], record["seed"], record["of"]) == (12_000, 7, total)
+    assert sum(record["drawn"]) == pytest.approx(12_000, abs=512)
+    assert min(record["drawn"]) > 2000
+    assert f"sample: {sum(record['drawn']):,} of {total:,} bytes" in printed
+    corpus, sample = Corpus([*map(str, files)]), Sample(12_000, 7)
+    _, merges = train_bpe(corpus, 275, [EOT], superwords_from=270, sample=sample)
+    assert Tokenizer.from_directory(output).merges == merges
+    parts = [f"{files[0]}:0.9", f"{files[1]}:0.1"]
+    mixed = ["--mix", *parts, *given[3:], "--output", str(tmp_path / "mixed")]
+    assert main([*mixed, "--sample", "10000"]) == 0
+    record = json.loads((tmp_path / "mixed" / "training.json").read_text())["mixture"]
+    assert [sum(portion["sample"]["drawn"]) for portion in record] == pytest.approx(
+        [9000, 1000], abs=512
+    )
+    assert "sample of de: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--sample", "much"], "--sample"),
+        (["--sample", "0.1B"], "--sample"),
+        (["--sample-seed", "3"], "--sample-seed requires --sample"),
+        (["--sample", "1kB", "--partial-counts", "kept"], "--partial-counts cannot be given"),
+    ],
+)
+def test_a_sample_that_cannot_be_drawn_is_rejected(text_file, tmp_path, capsys, more, named):
+    assert main([*arguments(text_file, tmp_path / "out"), *more]) == 2
+    assert named in error_of(capsys, "train-bpe")
+
+
+def test_only_files_are_sampled():
+    trainer = TRAINERS["heap"](sample=Sample(1000))
+    for train in (trainer.train_from_iterator, trainer.train_from_counts):
+        with rejects("sample"):
+            train({b"a": 1}, 300, [])
+    with rejects("sample", kind=TypeError):
+        TRAINERS["heap"](sample=1000)
+    with rejects("sample"):
+        trainer.train_parity(["a.txt"], 300, [], dev=["b.txt"])

@@ -31,6 +31,7 @@ __all__ = [
     "JsonLines",
     "MissingFieldError",
     "Piece",
+    "PlainText",
     "Source",
     "TextBlock",
     "Turns",

@@ -1,0 +1,221 @@
+"""Sample: a random part of a corpus that is too large to count as a whole.
+
+The first files or the first lines of a corpus are no sample: they may have one language or one
+subject. Therefore, uncompressed text and JSON Lines are cut into units of equal size, some of which
+are drawn, so that every byte has the same chance. Files that can be read only as a whole, such as
+compressed files and tables, are read, and each row, or each block of compressed plain text, is
+drawn on its own. What is drawn depends only on the files, the size and the seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import IO, NamedTuple
+
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.messages import short_repr
+from cs336_basics.splitting.safe_cuts import SafeCuts
+from cs336_basics.text.cuts import Cuts, next_cut
+from cs336_basics.text.sources import DivisibleSource, Piece, PlainText, Source, TextBlock
+
+UNITS = 2000
+"""Number of units in a sample, unless they would be too small or too large."""
+
+SMALLEST_UNIT, LARGEST_UNIT = 1 << 16, 1 << 23
+"""Limits of the size of a unit in bytes."""
+
+_RANGE = 1 << 64
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How to draw a sample of a corpus.
+
+    A document of uncompressed plain text ends at a special token. Documents are drawn as a whole,
+    unless they are larger than a unit. A file that is smaller than a unit is drawn as a whole.
+
+    Args:
+        num_bytes: Approximate size of the sample in stored bytes. A smaller corpus is used as a
+            whole.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError, TypeError: If a value is not an integer or out of range.
+    """
+
+    num_bytes: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checked_integer("sample", self.num_bytes, 1, MAX_INT64, note=" byte")
+        checked_integer("sample_seed", self.seed, 0, MAX_INT64)
+
+    @property
+    def unit_bytes(self) -> int:
+        """Size of a unit in bytes."""
+        return min(max(self.num_bytes // UNITS, SMALLEST_UNIT), LARGEST_UNIT)
+
+    def portion(self, share: float) -> Sample:
+        """Return the sample of a corpus that has this share of a mixture."""
+        return dataclasses.replace(self, num_bytes=max(1, round(self.num_bytes * share)))
+
+    def draw(self, sources: Iterable[Source]) -> list[Drawn]:
+        """Return what is drawn from each file, in order."""
+        sources = list(sources)
+        sizes = [source.num_bytes for source in sources]
+        share = min(1.0, self.num_bytes / max(1, sum(sizes)))
+        num_units = [
+            -(-size // self.unit_bytes) if _has_units(source) else 0
+            for source, size in zip(sources, sizes, strict=True)
+        ]
+        total = sum(num_units)
+        number = min(total, max(1, round(total * share)))
+        chosen = iter(sorted(random.Random(self.seed).sample(range(total), number)))
+        found = []
+        unit = next(chosen, None)
+        for index, (source, size, end) in enumerate(
+            zip(sources, sizes, itertools.accumulate(num_units), strict=True)
+        ):
+            units = []
+            while unit is not None and unit < end:
+                units.append(unit - end + num_units[index])
+                unit = next(chosen, None)
+            rows = None if _has_units(source) else (f"{self.seed} {index}", share)
+            found.append(Drawn(source, size, self.unit_bytes, units, rows))
+        return found
+
+
+def check_sample(sample: object) -> None:
+    """Raise TypeError if a value is not a Sample."""
+    if not isinstance(sample, Sample):
+        raise InputTypeError(
+            f"must be a Sample, got {short_repr(sample)}",
+            argument="sample",
+            remedy="pass Sample(10**9)",
+        )
+
+
+def _has_units(source: Source) -> bool:
+    return isinstance(source, DivisibleSource) and not source.is_compressed
+
+
+class Drawn(NamedTuple):
+    """What is drawn from a file: units, or rows."""
+
+    source: Source
+    size: int
+    """Size of the file in bytes."""
+    unit_bytes: int
+    units: Sequence[int]
+    rows: tuple[str, float] | None
+    """Seed and share of the rows, or None if units are drawn."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of what is drawn in stored bytes. For rows, this is the expected size."""
+        if self.rows is not None:
+            return round(self.size * self.rows[1])
+        return sum(self._end(unit) - unit * self.unit_bytes for unit in self.units)
+
+    def _end(self, unit: int) -> int:
+        return min((unit + 1) * self.unit_bytes, self.size)
+
+    def pieces(self, special_tokens: Sequence[str], num_bytes: int) -> list[DrawnPiece]:
+        """Return pieces of at most about `num_bytes`.
+
+        Args:
+            special_tokens: Tokens that separate documents of plain text.
+            num_bytes: Approximate number of stored bytes in a piece.
+        """
+        source = self.source
+        tokens = tuple(special_tokens)
+        if self.rows is not None:
+            return [
+                DrawnPiece(
+                    source,
+                    [(piece.start, piece.end)],
+                    round(piece.num_bytes * self.rows[1]),
+                    self.unit_bytes,
+                    tokens,
+                    self.rows,
+                )
+                for piece in source.pieces(num_bytes)
+            ]
+        if isinstance(source, PlainText):
+            source = _Documents(
+                source.path,
+                errors=source.errors,
+                max_piece_bytes=source.max_piece_bytes,
+                unit_bytes=self.unit_bytes,
+                special_tokens=tokens,
+            )
+        number = max(1, num_bytes // self.unit_bytes)
+        ranges = [(unit * self.unit_bytes, self._end(unit)) for unit in self.units]
+        return [
+            DrawnPiece(source, some, sum(end - start for start, end in some), self.unit_bytes)
+            for some in (ranges[i : i + number] for i in range(0, len(ranges), number))
+        ]
+
+
+@dataclass(frozen=True)
+class DrawnPiece:
+    """Like `Piece`, a part of a file that any process can read, with what is drawn from it."""
+
+    source: Source
+    ranges: Sequence[tuple[int, int]]
+    """Limits of each unit, or of the piece of the file whose rows are drawn."""
+    num_bytes: int
+    unit_bytes: int
+    special_tokens: tuple[str, ...] = ()
+    rows: tuple[str, float] | None = None
+    """See `Drawn`."""
+
+    def texts(self, cuts: Cuts) -> Iterator[TextBlock]:
+        """Yield the texts that are drawn; see `Piece.texts`. Each is a document."""
+        if self.rows is None:
+            for start, end in self.ranges:
+                unit = Piece(self.source, start, end, end - start)
+                first = True
+                for block in unit.texts(cuts):
+                    yield block._replace(starts_document=first or block.starts_document)
+                    first = False
+            return
+        ((start, end),) = self.ranges
+        seed, share = self.rows
+        piece = Piece(self.source, start, end, self.num_bytes)
+        # Compressed plain text has no rows. Its blocks do not depend on the split pattern.
+        blocks = piece.texts(SafeCuts(self.special_tokens), self.unit_bytes)
+        for number, block in enumerate(blocks):
+            digest = hashlib.blake2b(f"{seed} {start} {number}".encode(), digest_size=8).digest()
+            if int.from_bytes(digest, "little") < share * _RANGE:
+                yield block._replace(starts_document=True)
+
+
+@dataclass(frozen=True)
+class _Documents(PlainText):
+    """Plain text that is divided between documents if there is a boundary within a unit."""
+
+    _: KW_ONLY
+    unit_bytes: int
+    special_tokens: tuple[str, ...]
+
+    def boundary(self, file: IO[bytes], offset: int, cuts: Cuts) -> int:
+        """Return the first boundary at or after `offset`, which does not depend on the pattern."""
+        if not offset:
+            return 0
+        documents = SafeCuts(self.special_tokens, r"[\s\S]+")  # this pattern never splits
+        if documents.may_exist:
+            try:
+                cut = next_cut(file, offset, documents, max_bytes=self.unit_bytes)
+                if cut - offset <= self.unit_bytes:
+                    return cut
+            except InputError:  # no boundary is near
+                pass
+        words = SafeCuts(self.special_tokens)
+        return next_cut(file, offset, words, max_bytes=self.max_piece_bytes)

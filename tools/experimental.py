@@ -12,7 +12,8 @@ text.MissingFieldError text.sources text.Corpus.of_sources text.Corpus.pieces
 splitting.SPLITTINGS splitting.check_special_tokens splitting.check_splitting
 splitting.pattern_of_superwords splitting.Splitter.has_scanner splitting.Splitter.of
 splitting.Splitter.safe_cuts
-counting.Sample counting.count_sample counting.WordCounts.check_made_with counting.WordCounts.check_num_bytes
+counting.Sample counting.count_sample
+counting.WordCounts.check_made_with counting.WordCounts.check_num_bytes
 counting.WordCounts.of_buffers counting.WordCounts.sizes
 bpe.Parity bpe.get_trainer
 bpe.BPE_Trainer.check_request bpe.BPE_Trainer.count_words bpe.BPE_Trainer.draw

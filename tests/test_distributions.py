@@ -178,6 +178,12 @@ def test_two_builds_give_equal_bytes(sdist, compiled_wheel, tmp_path):
     assert wheel.read_bytes() == compiled_wheel.read_bytes()
 
 
+def test_the_page_on_installing_names_every_extra(pure_wheel):
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)))
+    assert sorted(named) == sorted(metadata_of(pure_wheel).get_all("Provides-Extra"))
+
+
 # --- installations -------------------------------------------------------------------------------
 
 

@@ -189,7 +189,9 @@ class TrainConfig(Checked):
         640,
     )
     eval_batches: int | None = option(
-        "former way to set eval_windows, to this number times batch_size", None, ge=0
+        "former way to set eval_windows, to this number times batch_size; until version 2.0",
+        None,
+        ge=0,
     )
     stop_after_worse: Amount = option(
         "end the run after this number of evaluations in a row without a new lowest validation "
@@ -226,7 +228,7 @@ class TrainConfig(Checked):
         super().__post_init__()
         if self.eval_batches is not None:
             windows = self.eval_batches * self.batch_size
-            warn(f"eval_batches is now eval_windows, which is set to {windows:,}")
+            warn(f"eval_batches ends in version 2.0; use eval_windows, which is set to {windows:,}")
             object.__setattr__(self, "eval_windows", windows)
             object.__setattr__(self, "eval_batches", None)
         if self.init_from is not None:

@@ -83,7 +83,7 @@ def names() -> Iterator[str]:
         elif isinstance(value, type):
             bases = [public[id(base)] for base in value.__mro__[1:] if id(base) in public]
             yield f"class {full}" + (f"({', '.join(bases)})" if bases else "")
-            if not (bases and value.__init__ is value.__mro__[1].__init__):  # type: ignore[misc]
+            if not vars(value).keys().isdisjoint({"__init__", "__new__"}):
                 yield from parameters(value)
             for name, function in stable_members(value):
                 yield f"  .{name}"

@@ -48,6 +48,8 @@ def write(directory: Path) -> None:
     model = linear_model()
     save_checkpoint(model, AdamW(model.parameters()), 7, directory / "checkpoint.pt")
     run(*RUN.split(), "--run-dir", directory / "run")
+    for name in ("loss.png", ".lock"):  # no command reads them
+        (directory / "run" / name).unlink(missing_ok=True)
 
 
 def linear_model() -> torch.nn.Module:

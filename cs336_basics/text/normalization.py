@@ -168,15 +168,22 @@ def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, lis
 def changed_runs(text: str, normalizer: str | None) -> list[tuple[int, int, str]]:
     """Return the start and the end of each run that normalization changes, and what it becomes."""
     changed: list[tuple[int, int, str]] = []
+    results: list[str] = []  # of neighbors, which become one run
+    begin = end = 0
     for first, last in doubtful_runs(normalizer)(text):
         for offset, run in _runs(text[first:last], str(normalizer)):
             result, start = _normalize(str(normalizer), run), first + offset
             if result == run:
                 continue
-            if changed and changed[-1][1] == start:  # they are neighbors
-                before = changed.pop()
-                start, result = before[0], before[2] + result
-            changed.append((start, first + offset + len(run), result))
+            if results and start != end:
+                changed.append((begin, end, "".join(results)))
+                results = []
+            if not results:
+                begin = start
+            results.append(result)
+            end = start + len(run)
+    if results:
+        changed.append((begin, end, "".join(results)))
     return changed
 
 

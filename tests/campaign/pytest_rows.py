@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign.foreign import python_of
 from tests.campaign.promises import proving_tests
 from tests.campaign.row import Case, row
-from tests.portability import Run, run_tests
+from tests.portability import NATIVE_TESTS, Run, build_with, run_tests
 
 ROOT = Path(__file__).parents[2]
 
 
-def _run(case: Case, *arguments: str, **variables: str) -> int:
+def _run(case: Case, *arguments: str, root: Path = ROOT) -> int:
     """Run tests in a new process, slow ones too. Return the number of tests that passed."""
     found = case.folder / "results.xml"
     every = ("-m", "slow or not slow", "--junit-xml", str(found))
-    done = run_tests(Run(case.value, variables, (*every, *arguments)))
+    done = run_tests(Run(case.value, {}, (*every, *arguments), root))
     assert done.returncode in (0, 5), done.stdout[-4000:]
     passed = 0
     for test in xml.etree.ElementTree.parse(found).iter("testcase"):
@@ -142,40 +143,96 @@ def single_tests(case: Case) -> int:
     return _run(case, *case.value.split())
 
 
-PLATFORMS = {
-    **dict.fromkeys(("Python 3.10", "Python 3.11", "Python 3.12", "Python 3.13", "Python 3.14")),
-    "free-threaded Python": "nothing finds or builds one here; the workflow builds wheels for it",
-    "i386": "nothing runs Debian's packages under qemu-user yet",
-    "big-endian": "nothing runs Debian's packages under qemu-user yet",
-}
-"""Platforms, and why those that no case can check are skipped."""
+PLATFORMS = [
+    "Python 3.10", "Python 3.11", "Python 3.12", "Python 3.13", "Python 3.14",
+    "free-threaded Python", "i386", "big-endian",
+]  # fmt: skip
+DEBIAN_ARCHITECTURES = {"i386": "i386", "big-endian": "s390x"}
+FREE_THREADED = ["3.14t", "3.13t"]
 
 
-@row("platforms", cases=lambda: list(PLATFORMS), in_normal_run=False, seconds=900)
+@row("files and checks", cases=lambda: PLATFORMS, in_normal_run=False, seconds=900, share=3)
 def other_platforms(case: Case) -> int:
-    """Other versions of Python run the pure-Python library as `tests/quick_check.py` expects."""
-    if reason := PLATFORMS[case.value]:
-        pytest.skip(f"{case.value}: {reason}")
-    version = case.value.removeprefix("Python ")
-    found = [str(p) for p in Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
-    python = next(iter(found), None) or shutil.which(f"python{version}")
-    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
-        pytest.skip(f"{case.value}: is not installed")
-    environment = case.folder / "environment"
-    subprocess.run([python, "-m", "venv", environment], check=True, capture_output=True)
+    """Other Pythons and CPUs run the pure-Python library, and write the files of this machine."""
+    name = case.value
+    if name in DEBIAN_ARCHITECTURES:
+        python = str(python_of(DEBIAN_ARCHITECTURES[name], case.folder / "packages"))
+        variables = {"CS336_SKIP_EXTENSIONS": "1"}
+    else:
+        python, variables = _environment(name, case.folder)
+        _check_quickly(python, variables)
+    _written_files(sys.executable, case.folder / "here", {"PYTHONPATH": str(ROOT)})
+    case.notes[f"{name}: {_written_files(python, case.folder / 'there', variables)}"] += 1
+    return 1 + _compare(case.folder / "here", case.folder / "there")
+
+
+def _python(name: str) -> str:
+    """Return the interpreter of a platform."""
+    versions = FREE_THREADED if "free" in name else [name.removeprefix("Python ")]
+    for version in versions:
+        number, t = version.removesuffix("t"), "t" * version.endswith("t")
+        found = sorted(Path.home().glob(f".pyenv/versions/{number}.*/bin/python{version}"))
+        found = [path for path in found if path.parents[1].name.endswith("t") == bool(t)]
+        for python in [*map(str, found), shutil.which(f"python{version}")]:
+            if python and not subprocess.run([python, "-c", ""], capture_output=True).returncode:
+                return python
+    pytest.skip(f"{name}: needs python{versions[0]}")
+
+
+def _environment(name: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """Return the interpreter of a new environment with the dependencies, and its variables."""
+    environment = folder / "environment"
+    subprocess.run([_python(name), "-m", "venv", environment], check=True, capture_output=True)
     new = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
     needed = ["numpy", "regex", "tqdm", "pyyaml", "loky", "requests"]
     install = [new, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *needed]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"{case.value}: pip cannot install the dependencies")
+        pytest.skip(f"{name}: needs numpy and the other dependencies, which pip cannot install")
     # The extensions of the checkout are those of one version; the others run without them.
-    is_own = version == ".".join(map(str, sys.version_info[:2]))
-    variables = {"PYTHONPATH": str(ROOT), "CS336_SKIP_EXTENSIONS": "0" if is_own else "1"}
+    is_own = name == f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+    return str(new), {"PYTHONPATH": str(ROOT), "CS336_SKIP_EXTENSIONS": "0" if is_own else "1"}
+
+
+def _check_quickly(python: str, variables: dict[str, str]) -> None:
     done = subprocess.run(
-        [new, ROOT / "tests" / "quick_check.py"], env={**os.environ, **variables},
+        [python, ROOT / "tests" / "quick_check.py"], env={**os.environ, **variables},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    case.notes[case.value] += 1
-    return 1
+
+
+def _written_files(python: str, folder: Path, variables: dict[str, str]) -> str:
+    """Write files with an interpreter. Return its byte order and bits."""
+    folder.mkdir()
+    words = [python, "-W", "ignore", "-m", "tests.campaign.written_files", "out"]
+    done = subprocess.run(
+        words, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _compare(here: Path, there: Path) -> int:
+    """Compare the files of two platforms. Return their number."""
+    from cs336_basics.counting import WordCounts
+
+    names = sorted(str(path.relative_to(here)) for path in here.rglob("*") if path.is_file())
+    assert names == sorted(str(p.relative_to(there)) for p in there.rglob("*") if p.is_file())
+    for name in names:
+        one, other = here / name, there / name
+        if name.endswith("counts.npz"):  # versions of Python write different zip headers
+            assert WordCounts.load(one) == WordCounts.load(other), name
+        elif not name.endswith("training.json"):  # it records the version of `regex`
+            assert one.read_bytes() == other.read_bytes(), name
+    return len(names)
+
+
+@row("tests", cases=lambda: ["clang++"], in_normal_run=False, seconds=1800, share=3)
+def other_compilers(case: Case) -> int:
+    """The extensions that clang builds give the results of the references."""
+    if not shutil.which("clang++"):
+        pytest.skip("needs clang++")
+    root = build_with("clang++", case.folder / "clang")
+    return _run(case, *NATIVE_TESTS, "-m", "not slow", root=root)

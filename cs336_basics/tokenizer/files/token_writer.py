@@ -170,8 +170,8 @@ class TokenWriter:
         if self._starts is not None:
             first = [0] if self._ended else []
             inside = document_ends[document_ends < len(ids)]
-            starts = self.num_tokens + np.concatenate([first, inside]).astype(STARTS_DTYPE)
-            self._starts.write(starts.tobytes())
+            starts = self.num_tokens + np.concatenate([first, inside])
+            self._starts.write(starts.astype(STARTS_DTYPE).tobytes())
             self._ended = len(inside) < len(document_ends)
         self._file.write(ids.data)
         self.num_tokens += len(ids)

@@ -386,10 +386,9 @@ void ids_may_change_while_they_are_decoded() {
     std::vector<uint32_t> copies(ids.size());
     std::atomic<bool> done{false};
     std::thread other([&] {
-        volatile Id* shared = ids.data();
         for (size_t i = 0; !done; i = (i + 1) % ids.size()) {
-            shared[i] = i % 3000 ? 2 : Id(-1);
-            shared[i] = 1;
+            __atomic_store_n(&ids[i], Id(i % 3000 ? 2 : -1), __ATOMIC_RELAXED);
+            __atomic_store_n(&ids[i], Id(1), __ATOMIC_RELAXED);
         }
     });
     for (int repeat = 0; repeat < 200; ++repeat) {

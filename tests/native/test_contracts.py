@@ -42,12 +42,12 @@ def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
 
 
 @pytest.mark.slow
-def test_contract_of_counting_has_no_races(tmp_path):
-    # The contract of the encoder changes ids while they are decoded, on purpose.
-    program = tmp_path / "counting"
-    options = ["-O1", "-g", "-rdynamic", "-fsanitize=thread", HERE / "counting_contract.cpp"]
-    build = [*compiler(), *options, "-o", program, "-ldl"]
-    if subprocess.run(build, capture_output=True).returncode:
+@pytest.mark.parametrize("name", ["counting", "encoder", "inference"])
+def test_contract_has_no_races(tmp_path, name):
+    program = tmp_path / name
+    source = HERE / f"{name}_contract.cpp"
+    options = ["-O1", "-g", "-rdynamic", "-fsanitize=thread", source, "-o", program, "-ldl"]
+    if subprocess.run([*compiler(), *options], capture_output=True).returncode:
         pytest.skip("this compiler has no sanitizer for threads")
     done = subprocess.run([program, tmp_path], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")

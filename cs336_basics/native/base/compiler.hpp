@@ -1,5 +1,5 @@
-// Wrappers for features that differ between compilers: inlining, prefetching, branch hints and the
-// search for a set bit.
+// Wrappers for features that differ between compilers: inlining, prefetching, branch hints, relaxed
+// loads and the search for a set bit.
 
 #pragma once
 
@@ -24,6 +24,16 @@
 #endif
 
 namespace cs336 {
+
+// Load a number that another thread may change, exactly once. It is an ordinary load of the CPU.
+template <class Number>
+CS336_INLINE Number load_relaxed(const Number* number) {
+#if defined(__GNUC__)
+    return __atomic_load_n(number, __ATOMIC_RELAXED);
+#else
+    return *static_cast<const volatile Number*>(number);
+#endif
+}
 
 // The index of the lowest set bit; `mask` must not be 0.
 CS336_INLINE int lowest_bit(uint64_t mask) {

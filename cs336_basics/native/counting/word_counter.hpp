@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "base/failure.hpp"
 #include "base/memory.hpp"
 #include "base/thread_pool.hpp"
@@ -239,8 +240,7 @@ class FlatWordReader {
 
     // The key of the next word. Throws std::invalid_argument.
     WordKey next(const WordTable& table) {
-        const uint64_t start = start_,
-                       end = uint64_t(*static_cast<const volatile int64_t*>(++offsets_));
+        const uint64_t start = start_, end = uint64_t(load_relaxed(++offsets_));
         if (start > end || end > num_bytes_) {
             throw std::invalid_argument(
                 "the offsets of the words must not decrease or exceed the number of bytes");

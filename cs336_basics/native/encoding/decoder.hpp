@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "base/memory.hpp"
 #include "unicode/text_view.hpp"
 #include "unicode/utf8.hpp"
@@ -44,14 +45,13 @@ class Decoder {
     }
 
     // Copy ids, and return the total length of their tokens; SIZE_MAX if an id has no token.
-    // Another thread may change `ids`. Because of `volatile`, each id is read only once, so the id
-    // that is checked is the id that is copied.
+    // Another thread may change `ids`. Each id is read only once, so the id that is checked is the
+    // id that is copied.
     template <class Id>
     size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {
-        const volatile Id* const changing = ids;
         size_t sum = 0;
         for (size_t i = 0; i < count; ++i) {
-            const uint32_t id = changing[i];
+            const uint32_t id = load_relaxed(ids + i);
             if (size_t(id) >= spans_.size() || spans_[id].length == 0) return SIZE_MAX;
             copies[i] = id;
             sum += spans_[id].length;

@@ -117,9 +117,29 @@ def load_metrics(path):
     return run.best(), [row["step"] for row in run.read_metrics()]
 
 
-def linear_model():
+def linear_model(value=0.0):
+    """Return a model with equal weights, and an optimizer after a step."""
     model = torch.nn.Linear(2, 2)
-    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.ones(2)).sum().backward()
+    optimizer.step()
+    for parameter in model.parameters():
+        parameter.data.fill_(value)
+    return model, optimizer
+
+
+def load_linear_model(load, path):
+    model, optimizer = linear_model()
+    step = load(path, model, optimizer)
+    weights = [value.tolist() for value in model.state_dict().values()]
+    state = optimizer.state_dict()
+    momenta = [entry["momentum_buffer"].tolist() for entry in state["state"].values()]
+    return step, weights, momenta, state["param_groups"]
+
+
+def load_huggingface(path):
+    loaded = load_model(path)
+    return loaded.config, {name: value.tolist() for name, value in loaded.state_dict().items()}
 
 
 @functools.cache
@@ -143,16 +163,14 @@ KINDS = {
     ),
     "metrics": Artifact(write_metrics, load_metrics),
     "checkpoint": Artifact(
-        lambda path, version: checkpoint.write_checkpoint(path, *linear_model(), version),
-        lambda path: checkpoint.read_checkpoint(path, *linear_model()),
+        lambda path, version: checkpoint.write_checkpoint(path, *linear_model(version), version),
+        functools.partial(load_linear_model, checkpoint.read_checkpoint),
     ),
     "course checkpoint": Artifact(
-        lambda path, version: torch_file.save_checkpoint(*linear_model(), version, path),
-        lambda path: torch_file.load_checkpoint(path, *linear_model()),
+        lambda path, version: torch_file.save_checkpoint(*linear_model(version), version, path),
+        functools.partial(load_linear_model, torch_file.load_checkpoint),
     ),
-    "Hugging Face model": new(
-        functools.partial(write_model, "huggingface"), lambda path: load_model(path).config
-    ),
+    "Hugging Face model": new(functools.partial(write_model, "huggingface"), load_huggingface),
 }
 """The kinds that this library loads."""
 

@@ -92,6 +92,14 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "A symbolic link stays": (f"{_FILES}test_the_target_of_a_link_is_replaced",),
     "Missing directories are created": (f"{_FILES}test_a_file_appears_when_it_is_complete",),
     "Devices and FIFOs": (f"{_FILES}test_a_fifo_and_a_link_to_one_are_rejected",),
+    "Damage is detected": ("corruption",),
+    "Truncated files are refused": ("corruption",),
+    "Other formats have no checksum": ("corruption",),
+    "To notice such a change": (
+        "corruption",
+        "tests/tokenizer/test_tokenizer.py::test_the_hash_depends_only_on_what_determines_the_ids",
+        "tests/tokenizer/test_stages.py::test_every_part_is_compared_and_hashed",
+    ),
     "Resuming is exact": ("killed-commands", "signals", "slow-tests"),
     "Data never contains code": (
         "tests/formats/gpt2/test_pair.py::test_a_pickle_is_refused",

@@ -67,7 +67,9 @@ def run(rows: dict[str, Row], seed: int, seconds: float, page: Path | None) -> i
         for number, row in enumerate(order):
             left = seconds - (time.monotonic() - start)
             share = row.share / sum(later.share for later in order[number:])
-            result = run_row(row, seed, max(0, left) * share)
+            seconds_of_row = max(0, left) * share
+            print(f"{row.name}: {number + 1} of {len(order)}, {seconds_of_row:.0f} s", flush=True)
+            result = run_row(row, seed, seconds_of_row)
             results[row.name] = result
             print(report.line(row, result), flush=True)
             for case, message in result.failures:

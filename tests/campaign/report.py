@@ -144,7 +144,7 @@ def _rows(rows: dict[str, Row], results: dict[str, Result]) -> str:
 
 def _notes(results: dict[str, Result]) -> str:
     lines = [
-        f"- {name}: " + "; ".join(f"{number:,} {note}" for note, number in notes)
+        f"- {name}: " + "; ".join(f"{number:,} {_plain(note)}" for note, number in notes)
         for name, result in results.items()
         if (notes := [n for n in sorted(result.notes.items()) if not n[0].startswith("skipped: ")])
     ]
@@ -175,8 +175,11 @@ def _failures(results: dict[str, Result]) -> str:
     return "\n".join(lines)
 
 
+_ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<])(?:[A-Za-z]:)?(?:[\\/][\w.+@~-]+)+[\\/]([\w.+@~-]+)")
+
+
 def _plain(text: str) -> str:
-    """Return text that has no effect in Markdown."""
+    """Return text without the directories of this machine, and without effect in Markdown."""
     from cs336_basics._support.visible import markdown_text
 
-    return markdown_text(" ".join(text.split())[:300])
+    return markdown_text(_ABSOLUTE_PATH.sub(r"\1", " ".join(text.split()))[:300])

@@ -23,6 +23,9 @@ LoadRows = Callable[[], dict[str, Row]]
 MOST_FAILURES = 5
 """A row ends after this number of failures."""
 
+STARTING = 60.0
+"""Seconds in which the process must start and import the rows. They are not those of a case."""
+
 OVERTIME = 60.0
 """Seconds that a case may continue after the time of its row. Then it is ended, unfinished."""
 
@@ -98,7 +101,7 @@ def _run_process(
     end = time.monotonic() + seconds + OVERTIME
     process.start()
     sender.close()
-    number, started = first, time.monotonic()
+    number, started = first, time.monotonic() + STARTING
     try:
         while True:
             left = min(end, started + row.seconds) - time.monotonic()

@@ -181,3 +181,25 @@ def test_the_report_has_every_promise_and_every_row():
     assert "ray: skipped" in text
     assert "\n- ray: ray is not installed\n" in text
     assert "**nothing**" not in text
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/home/me/project/tests/a.py: error", "a.py: error"),
+        ("cannot read '/tmp/campaign-1x/a.txt.gz'", "cannot read 'a.txt.gz'"),
+        (r"cannot read C:\Users\me\a.txt", "cannot read a.txt"),
+        ("in tests/native/a.cpp, 1/2 or and/or", "in tests/native/a.cpp, 1/2 or and/or"),
+        ("see https://example.org/a/b", "see https://example.org/a/b"),
+    ],
+)
+def test_the_report_has_no_directories_of_the_machine(message, shown):
+    results = {
+        "kill": Result("kill", 1, failures=[(0, message)]),
+        "page": Result("page", 1, cases=1, notes=Counter({message: 1})),
+        "ray": Result("ray", 1, planned=1, skipped=Counter({message: 1})),
+    }
+    text = report.text_of(ROWS, results, 1, 60.0).replace("\\", "")
+    assert f"- kill: {shown}. To repeat" in text
+    assert f"- page: 1 {shown}\n" in text
+    assert f"- ray: {shown}\n" in text

@@ -55,15 +55,59 @@ def damaged_files(case: Case) -> int:
 def guided_files(case: Case) -> int:
     """The same for files that Atheris changes so that loading them reaches new code."""
     if importlib.util.find_spec("atheris") is None:
-        pytest.skip("Atheris is not installed; it has no pin, because few systems have wheels")
+        pytest.skip("needs Atheris; it has no pin, because few systems have wheels")
     words = [case.folder, case.chooser.randrange(2**31), 40]
     done = subprocess.run(
         [sys.executable, "-m", "tests.campaign.guided", *map(str, words)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
+    return _num_inputs(done)
+
+
+def _num_inputs(done: subprocess.CompletedProcess[bytes]) -> int:
+    """Return how many inputs libFuzzer has tried."""
     output = done.stdout.decode(errors="replace")
     assert done.returncode == 0, output[-6000:]
     return int(output.partition("stat::number_of_executed_units:")[2].split()[0])
+
+
+@functools.cache
+def _fuzzer() -> tuple[Any, str]:
+    """Build tests/native/fuzz.cpp, once in a process."""
+    from tests.native.compiler import compiler
+
+    folder = tempfile.TemporaryDirectory(prefix="campaign-")
+    program = f"{folder.name}/fuzz"
+    options = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+    source = ROOT / "tests" / "native" / "fuzz.cpp"
+    done = subprocess.run([*compiler("clang++"), *options, source, "-o", program], check=False)
+    if done.returncode:
+        pytest.skip("needs a clang++ with libFuzzer (Debian packages clang and libclang-rt-14-dev)")
+    return folder, program
+
+
+@row("inputs", in_normal_run=False, share=2)
+def guided_native(case: Case) -> int:
+    """The C++ readers, the repair of UTF-8 and the scanner, with inputs that reach new code."""
+    _, program = _fuzzer()
+    options = [f"-seed={case.chooser.randrange(1, 2**31)}", "-max_total_time=30", "-max_len=4000"]
+    for i, text in enumerate(SEEDS):
+        (case.folder / f"seed-{i}").write_bytes(text)
+    options += ["-rss_limit_mb=4096", "-print_final_stats=1", f"-artifact_prefix={case.folder}/"]
+    words = [program, *options, str(case.folder)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return _num_inputs(done)
+
+
+SEEDS = [
+    b'\x00{"added_tokens": [{"id": 7}], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, '
+    b'"ab": 4, "\\u0120": 3, "\xc4\xa0\\"": 6, "\xe7\x8c\xab": 9}, "merges": '
+    b'["a b", ["ab", "a"]]}, "x": [[]]}',
+    b"\x01YQ== 0\nYg== 1\nYWI= 256\neHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4 300\n",
+    b"\x02a\xe7\x8c\xab\xf0\x9f\x98\x80\xff\xed\xa0\x80\xe7\x8c",
+    *(b"\x03%c" % i + "It's 123 cats!\r\n\n  é猫\u0301😀 \tA1".encode() * 20 for i in range(12)),
+]
+"""Inputs of tests/native/fuzz.cpp: its first byte chooses the code, the next one a pattern."""
 
 
 def _kinds() -> list[str]:

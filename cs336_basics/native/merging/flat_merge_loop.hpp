@@ -32,7 +32,6 @@
 #include "base/compiler.hpp"
 #include "base/failure.hpp"
 #include "base/interrupt.hpp"
-#include "base/memory.hpp"
 #include "base/run_parts.hpp"
 #include "merging/byte_pairs.hpp"
 #include "merging/merge_loop.hpp"
@@ -378,12 +377,7 @@ class FlatMergeLoop final : public MergeLoop {
         Neighbor* before = before_.data();
         Neighbor* after = after_.data();
         InterruptCheck interrupt = interrupt_check();
-        if (occurrences_.size() < pair.num_postings) {
-            occurrences_.clear();
-            occurrences_.reserve(pair.num_postings);
-            ask_for_huge_pages(occurrences_.data(), pair.num_postings * sizeof(Occurrence));
-            occurrences_.resize(pair.num_postings);
-        }
+        if (occurrences_.size() < pair.num_postings) occurrences_.resize(pair.num_postings);
         Occurrence* const occurrences = occurrences_.data();
         size_t num_occurrences = 0;
         touched_before_.clear();

@@ -6,3 +6,4 @@ cdef class UsualCalls:
     cdef object encode_array(self, str text)
     cdef object decode(self, object ids, bint as_text)
     cdef object text_of(self, object token_id)
+    cdef object bytes_of(self, object token_id)

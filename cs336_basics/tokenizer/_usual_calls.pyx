@@ -10,6 +10,8 @@ the `UsualCalls` of the tokenizer's encoder. Every other call, and every text or
 from functools import wraps
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8Stateful
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
@@ -35,6 +37,10 @@ cdef class UsualCalls:
 
     cdef object text_of(self, object token_id):
         """Return the text of an id whose token consists of whole characters."""
+        return None
+
+    cdef object bytes_of(self, object token_id):
+        """Return the bytes of an id."""
         return None
 
 
@@ -71,6 +77,9 @@ cdef class CheckedCalls(UsualCalls):
 
     cdef object text_of(self, object token_id):
         return self.inner.text_of(token_id)
+
+    cdef object bytes_of(self, object token_id):
+        return self.inner.bytes_of(token_id)
 
 
 cdef inline UsualCalls calls_of(tokenizer):
@@ -150,19 +159,29 @@ def _decoding(method, bint as_text):
     return decode
 
 
-def push(method):
+def stream_push(method):
     """Return `StreamingDecoder.push` with its usual calls compiled."""
 
     @wraps(method)
     def push(self, token_id):
         cdef UsualCalls calls
-        tokenizer = self._between_characters
-        if tokenizer is not None:
-            calls = calls_of(tokenizer)
-            if calls is not None:
+        cdef bytes waiting
+        cdef Py_ssize_t num_decoded = 0
+        tokenizer = self._usual
+        calls = None if tokenizer is None else calls_of(tokenizer)
+        if calls is not None:
+            waiting = self._waiting
+            if not waiting:
                 text = calls.text_of(token_id)
                 if text is not None:
                     return text
+            data = calls.bytes_of(token_id)
+            if data is not None:
+                waiting = waiting + <bytes>data
+                text = PyUnicode_DecodeUTF8Stateful(
+                    PyBytes_AS_STRING(waiting), PyBytes_GET_SIZE(waiting), "replace", &num_decoded)
+                self._waiting = waiting[num_decoded:]
+                return text
         return method(self, token_id)
 
     return push

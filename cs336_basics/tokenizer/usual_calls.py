@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["CheckedCalls", "decode", "decode_bytes", "encode", "encode_array", "push"]
+__all__ = ["CheckedCalls", "decode", "decode_bytes", "encode", "encode_array", "stream_push"]
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer._usual_calls import (
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         decode_bytes,
         encode,
         encode_array,
-        push,
+        stream_push,
     )
 else:
     try:
@@ -23,7 +23,7 @@ else:
             decode_bytes,
             encode,
             encode_array,
-            push,
+            stream_push,
         )
     except ImportError:
         CheckedCalls = None
@@ -31,4 +31,4 @@ else:
         def _unchanged(method: Any) -> Any:
             return method
 
-        decode = decode_bytes = encode = encode_array = push = _unchanged
+        decode = decode_bytes = encode = encode_array = stream_push = _unchanged

@@ -338,11 +338,17 @@ class TypedEncoder final : public Encoder {
             scanner_.scan(
                 text, size,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
-                    stop_if_cancelled();
-                    out = fill_gaps(encode_batch<WORD>(first, ends, count, out));
+                    out = encode_words(first, ends, count, out);
                 },
                 [&](const uint8_t* word, size_t length) { out = encode_alone(word, length, out); });
             return out;
+        }
+
+        // This function is not part of `scan`, because the loop needs all registers.
+        CS336_NOINLINE Id* encode_words(const uint8_t* first, const uint32_t* ends, size_t count,
+                                        Id* out) {
+            stop_if_cancelled();
+            return fill_gaps(encode_batch<WORD>(first, ends, count, out));
         }
 
         // Longer words are cut into parts if they contain a space.

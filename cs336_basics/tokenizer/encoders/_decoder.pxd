@@ -34,3 +34,4 @@ cdef class Decoder:
     cdef object decode_list(self, list ids, bint as_text)
     cdef object decode_short(self, list ids, bint as_text)
     cdef object text_of(self, object token_id)
+    cdef object bytes_of(self, object token_id)

@@ -121,6 +121,13 @@ cdef class Decoder:
             return None
         return PyUnicode_DecodeUTF8(<const char*>token.data, token.size, NULL)
 
+    cdef object bytes_of(self, object token_id):
+        """Return the bytes of an id, or None if it is unknown."""
+        cdef TextSpan token = self.decoder.get().token(small_int(<PyObject*>token_id))
+        if token.size == 0:
+            return None
+        return PyBytes_FromStringAndSize(<const char*>token.data, token.size)
+
     cdef object decode_list(self, list ids, bint as_text):
         cdef uint32_t some[STEP]
         cdef size_t count = PyList_GET_SIZE(ids), done, step, i

@@ -597,6 +597,9 @@ cdef class CompiledCalls(UsualCalls):
     cdef object text_of(self, object token_id):
         return None if self.decoder is None else self.decoder.text_of(token_id)
 
+    cdef object bytes_of(self, object token_id):
+        return None if self.decoder is None else self.decoder.bytes_of(token_id)
+
 
 @cython.final
 @cython.no_gc_clear  # `job` points to other attributes, which must outlive it

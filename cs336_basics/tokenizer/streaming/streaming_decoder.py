@@ -45,15 +45,13 @@ class StreamingDecoder:
         self._tokenizer = tokenizer
         self._errors = errors
         self._skip_special_tokens = skip_special_tokens
-        self._num_bytes = 0  # of all ids pushed so far; counted for `errors="strict"`
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
+        self._waiting = b""  # an incomplete character
+        self._num_bytes = 0  # number of bytes before `_waiting`; counted for `errors="strict"`
         is_usual = errors is None and not skip_special_tokens
         is_usual &= type(tokenizer).decode_bytes is Tokenizer.decode_bytes
-        self._usual = tokenizer if is_usual else None
-        # For the compiled calls; None while `_decoder` holds part of a character.
-        self._between_characters = self._usual
+        self._usual = tokenizer if is_usual else None  # for the compiled calls
 
-    @usual_calls.push
+    @usual_calls.stream_push
     def push(self, token_id: SupportsIndex) -> str:
         """Add an id and return the characters that it completes: often a word, sometimes nothing.
 
@@ -63,15 +61,15 @@ class StreamingDecoder:
         Raises:
             TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.
         """
-        data = self._tokenizer.decode_bytes(
+        data = self._waiting + self._tokenizer.decode_bytes(
             [token_id], self._errors, skip_special_tokens=self._skip_special_tokens
         )
         try:
-            text = self._decoder.decode(data)
+            text, num_decoded = codecs.utf_8_decode(data, self._errors or "replace", False)
         except UnicodeDecodeError as error:
-            raise self._explained(error) from None
-        self._between_characters = None if self._decoder.getstate()[0] else self._usual
-        self._num_bytes += len(data)
+            raise not_utf8(error, self._num_bytes) from None
+        self._waiting = data[num_decoded:]
+        self._num_bytes += num_decoded
         return text
 
     def finish(self) -> str:
@@ -82,15 +80,9 @@ class StreamingDecoder:
         Raises:
             ValueError: If a character is incomplete and `errors` is `"strict"`.
         """
+        waiting, start = self._waiting, self._num_bytes
+        self._waiting, self._num_bytes = b"", 0
         try:
-            return self._decoder.decode(b"", final=True)
+            return codecs.utf_8_decode(waiting, self._errors or "replace", True)[0]
         except UnicodeDecodeError as error:
-            raise self._explained(error) from None
-        finally:
-            self._decoder.reset()
-            self._between_characters = self._usual
-            self._num_bytes = 0
-
-    def _explained(self, error: UnicodeDecodeError) -> ValueError:
-        waiting, _ = self._decoder.getstate()  # bytes of an incomplete character
-        return not_utf8(error, self._num_bytes - len(waiting))
+            raise not_utf8(error, start) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -49,6 +50,10 @@ if _PROCESSES > 1:
 # Every run of the tests draws other examples.
 settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
+
+# Importing the tests makes 600,000 objects that stay. Searching them for garbage takes a third of
+# the time for importing them, and then a part of the time of every test.
+gc.disable()  # until `pytest_runtestloop`
 
 _FSYNC = os.fsync
 
@@ -99,6 +104,13 @@ def pytest_collection_modifyitems(config, items):
         longest = {TESTS / name: place for place, name in enumerate(LONGEST_FILES)}
         order = {path: (longest.get(path, len(longest)), -num_tests[path]) for path in num_tests}
         items.sort(key=lambda item: order[item.path])
+
+
+@pytest.hookimpl(tryfirst=True)  # the others run the tests
+def pytest_runtestloop():
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def is_folder_of_tests(config, argument):

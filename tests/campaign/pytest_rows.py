@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -229,10 +232,16 @@ def _compare(here: Path, there: Path) -> int:
     return len(names)
 
 
-@row("tests", cases=lambda: ["clang++"], in_normal_run=False, seconds=1800, share=3)
+@functools.cache
+def _built_with_clang() -> tuple[Any, Path]:
+    """Build the project, once in a process."""
+    folder = tempfile.TemporaryDirectory(prefix="campaign-")
+    return folder, build_with("clang++", Path(folder.name))
+
+
+@row("tests", cases=lambda: NATIVE_TESTS, in_normal_run=False, seconds=1800, share=3)
 def other_compilers(case: Case) -> int:
     """The extensions that clang builds give the results of the references."""
     if not shutil.which("clang++"):
         pytest.skip("needs clang++")
-    root = build_with("clang++", case.folder / "clang")
-    return _run(case, *NATIVE_TESTS, "-m", "not slow", root=root)
+    return _run(case, case.value, "-m", "not slow", root=_built_with_clang()[1])

@@ -85,7 +85,7 @@ def test_damaged_and_foreign_files_are_rejected(tmp_path):
         ({"special_tokens": [1]}, r"special_tokens must be .* got \[1\]"),
         ({"pattern": 7}, "pattern must be .* got 7"),
         ({"version": 3}, "version must be 1 or 2, got 3"),
-        ({"version": 2, "normalizer": "nfc"}, "must be None or one of NFC.* got 'nfc'"),
+        ({"version": 2, "normalizer": "nfc"}, "must be one of NFC.* or None, got 'nfc'"),
         ({"format": "x" * 10**5}, "format must be .* got 'x"),
         (b"[]", r"format must be .* got \[\]"),
         (b"{", "not JSON"),

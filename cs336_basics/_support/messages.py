@@ -51,15 +51,23 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+_WRITTEN_OUT = {"lr": "learning_rate"}
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'NAME'?` for the nearest known names, or an empty string."""
     import difflib  # needed only for errors
 
     known = list(known)
-    # Users often write d_model for model.d_model, or learning_rate for max_learning_rate.
-    last = name.lstrip("-").split(".")[-1]
-    near = [other for other in known if other.lstrip("-").split(".")[-1] == last]
-    if not near and len(last) > 3:
-        near = [other for other in known if last in other.split(".")[-1]][:3]
-    near = near or difflib.get_close_matches(name, known, n=1)
+
+    def plain(option: str) -> str:  # users often write d_model for --model.d-model
+        return option.lstrip("-").split(".")[-1].replace("-", "_")
+
+    last = _WRITTEN_OUT.get(plain(name), plain(name))
+    near = [other for other in known if plain(other) == last]
+    if not near and len(last) > 3:  # learning_rate for max_learning_rate
+        near = [other for other in known if last in plain(other)][:3]
+    if not near:
+        close = difflib.get_close_matches(last, map(plain, known), n=1)
+        near = [other for other in known if plain(other) in close][:1]
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

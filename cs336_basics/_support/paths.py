@@ -30,7 +30,10 @@ def checked_path(name: str, value: object) -> str:
     except UnicodeEncodeError:  # a lone surrogate that stands for no byte
         is_possible = False
     if not is_possible:
-        raise InputError(f"must be the name of a file, got {short_repr(path)}", argument=name)
+        raise InputError(
+            f"must not contain a NUL character or a lone surrogate, got {short_repr(path)}",
+            argument=name,
+        )
     return os.path.expanduser(path)
 
 

@@ -60,10 +60,19 @@ def test_a_number_has_a_singular_or_plural_noun(number, found):
     ("name", "found"),
     [
         ("d_model", "; did you mean 'model.d_model'?"),
-        ("--d-modle", "; did you mean '--d-model'?"),
+        ("model.d_modle", "; did you mean 'model.d_model'?"),
         ("learning_rate", "; did you mean 'schedule.max_learning_rate'?"),
+        ("optimizer.lr", "; did you mean 'schedule.max_learning_rate'?"),
+        ("epochs", ""),
         ("qqqq", ""),
     ],
 )
 def test_the_nearest_name_is_suggested(name, found):
-    assert nearest(name, ["model.d_model", "--d-model", "schedule.max_learning_rate"]) == found
+    names = ["model.d_model", "schedule.max_learning_rate", "products"]
+    assert nearest(name, names) == found
+
+    def shown(text):  # on the command line; dashes at the start do not make two names similar
+        return text.replace("_", "-").replace("'", "'--", 1)
+
+    options = ["--model.d-model", "--schedule.max-learning-rate", "--products"]
+    assert nearest("--" + name, options) == shown(found)

@@ -99,7 +99,12 @@ class Embedding(Module):
         draw_table(self.weight)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """Return the vectors (..., embedding_dim) for token_ids (...), int32 or int64."""
+        """Return the vectors (..., embedding_dim) for token_ids (...), int32 or int64.
+
+        Raises:
+            TypeError, IndexError: See `check_ids`.
+        """
+        check_ids(token_ids, self.weight.shape[0])
         return self.weight[token_ids]
 
 

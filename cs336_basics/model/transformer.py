@@ -36,7 +36,6 @@ from cs336_basics.model.layers import (
     SiLUFeedForward,
     SwiGLU,
     at_least_float32,
-    check_ids,
 )
 from cs336_basics.model.shapes import Role, weights
 
@@ -241,7 +240,6 @@ class TransformerLM(Module):
                 argument="token_ids",
                 remedy="keep only the last tokens",
             )
-        check_ids(token_ids, self.config.vocab_size)
         mask = None if documents is None else self._document_mask(token_ids, cache, documents)
 
         positions: Tensor | None = None

@@ -153,6 +153,8 @@ def test_device_and_dtype_reach_every_parameter(layer):
 def test_an_id_out_of_range_is_rejected(bad):
     with pytest.raises(IndexError, match=f"token ids .* {bad}$"):
         check_ids(torch.tensor([[0, 10], [bad, 3]]), 11)
+    with pytest.raises(IndexError, match=f"token ids .* {bad}$"):
+        Embedding(11, 4)(torch.tensor([[0, 10], [bad, 3]]))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float32, torch.int16])

@@ -83,6 +83,20 @@ def check_choice(name: str, value: object, choices: Iterable[str], note: str = "
     )
 
 
+def utf8_of(name: str, text: str) -> bytes:
+    """Return the UTF-8 bytes of the argument called `name`.
+
+    Raises:
+        InputError: If it contains a lone surrogate, which UTF-8 cannot represent.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"must not contain a lone surrogate, got {short_repr(text)}", argument=name
+        ) from None
+
+
 def check_is_iterable(name: str, value: object, of: str) -> None:
     """Raise TypeError if the argument called `name` is not iterable or is a single text."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer, utf8_of
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 
@@ -59,6 +59,8 @@ class Limits:
             raise InputError(
                 "must not be empty, because it would match every token", argument="forbid"
             )
+        if self.forbid is not None:
+            utf8_of("forbid", self.forbid)
         self._forbidden  # noqa: B018  # compiles the expression
         if self.veto is not None and not callable(self.veto):
             raise InputTypeError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from cs336_basics._support.arguments import utf8_of
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.bpe.reference import Pair, merge_by_rank, split_bytes
@@ -96,13 +97,7 @@ def _checked(word: str, splitter: Splitter, pattern: str) -> bytes:
         )
     if not word:
         raise InputError("must not be empty, got ''", argument="words")
-    try:
-        data = word.encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            f"must be valid Unicode, but {short_repr(word)} contains a lone surrogate",
-            argument="words",
-        ) from None
+    data = utf8_of("words", word)
     if len(data) > MAX_WORD_LENGTH:
         raise InputError(
             f"must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in {short_repr(word)}",

@@ -8,9 +8,10 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from cs336_basics._support.arguments import utf8_of
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting import reference
 from cs336_basics.splitting.patterns import split_program
 from cs336_basics.splitting.patterns.named_patterns import (
@@ -338,13 +339,7 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
                 argument="special_tokens",
                 remedy="remove one",
             )
-        try:
-            num_bytes = len(token.encode("utf-8"))
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"must be valid Unicode, got {short_repr(token)}: {short_reason(error)}",
-                argument="special_tokens",
-            ) from None
+        num_bytes = len(utf8_of("special_tokens", token))
         if num_bytes > MAX_SPECIAL_TOKEN_LENGTH:
             raise InputError(
                 f"must have at most {MAX_SPECIAL_TOKEN_LENGTH:,} bytes each, got {num_bytes:,} in "

@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer, utf8_of
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import lazy_modules
 from cs336_basics._support.messages import counted, short_repr
@@ -511,12 +511,7 @@ class Tokenizer:
         if isinstance(token, str):
             if (added_id := self.definition.added_ids.get(token)) is not None:
                 return added_id
-            try:
-                token = token.encode()
-            except UnicodeEncodeError:
-                raise InputError(
-                    f"must not contain a lone surrogate, got {short_repr(token)}", argument="token"
-                ) from None
+            token = utf8_of("token", token)
         elif not isinstance(token, bytes):
             raise InputTypeError(
                 f"must be bytes or a str, got {short_repr(token)}", argument="token"

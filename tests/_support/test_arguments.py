@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics._support.arguments import check_choice, checked_integer
+from cs336_basics._support.arguments import check_choice, checked_integer, utf8_of
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.counting import WordCounts, count_text, count_texts, count_words
 from cs336_basics.splitting import Splitter
@@ -50,6 +50,20 @@ def test_a_choice_is_a_str(value):
         check_choice("mode", value, ["fast", "slow"], ", or None")
     with rejects("mode", "'fats'", "did you mean 'fast'?"):
         check_choice("mode", "fats", ["fast", "slow"])
+
+
+def test_utf8_cannot_represent_a_lone_surrogate(path):
+    assert utf8_of("word", "é") == b"\xc3\xa9"
+    for name, use in {
+        "word": lambda text: utf8_of("word", text),
+        "token": TOKENIZER.token_to_id,
+        "pattern": lambda text: train_bpe(path, 260, [], pattern=text),
+        "special_tokens": lambda text: train_bpe(path, 260, [text]),
+        "require": lambda text: train_bpe(path, 260, [], require=[text]),
+        "forbid": lambda text: train_bpe(path, 260, [], forbid=text),
+    }.items():
+        with rejects(name, r"\udcff+"):
+            use("\udcff+")
 
 
 @pytest.mark.parametrize("name", ["overwrite", "document_starts", "progress"])

@@ -10,6 +10,7 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.arguments import utf8_of
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import nearest, short_reason, short_repr
@@ -166,6 +167,7 @@ def resolve_pattern(pattern: str) -> str:
 @functools.lru_cache(maxsize=32)
 def _checked_expression(pattern: str) -> str:
     """Check a regular expression as described in `resolve_pattern`, and return it."""
+    utf8_of("pattern", pattern)  # a saved pattern is UTF-8
     shown = short_repr(pattern)
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
         raise InputError(

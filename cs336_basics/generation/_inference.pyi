@@ -31,4 +31,5 @@ class Inference:
         positions: Integers,
         wanted: Integers,
         logits: Floats,
+        rows: Integers | None = None,
     ) -> None: ...

@@ -76,12 +76,14 @@ cdef extern from "inference/transformer.hpp" namespace "cs336" nogil:
         vector[Layer] layers
         RoundedMatrix head
         const float* embeddings
+        const float* bigrams
+        const float* bigram_scale
         const float* final_norm
         const float* cos
         const float* sin
         void round_weights() except +
         void forward(const int64_t* ids, const int64_t* texts, const int64_t* positions,
-                     size_t count, const int64_t* wanted, size_t num_wanted,
+                     const int64_t* rows, size_t count, const int64_t* wanted, size_t num_wanted,
                      float* logits) except +
 
 
@@ -193,6 +195,8 @@ cdef class Inference:
         self.weights, self.kept = weights, [angles]
         self.model.reset(new Transformer(shape, num_texts, num_threads, level))
         self.model.get().embeddings = self.vector_of("token_embeddings.weight")
+        self.model.get().bigrams = self.vector_of("bigram_embeddings.weight")
+        self.model.get().bigram_scale = self.vector_of("bigram_embeddings.scale")
         self.model.get().final_norm = self.vector_of("ln_final.weight")
         head = "lm_head" if "lm_head.weight" in weights else "token_embeddings"
         self.set_matrix(&self.model.get().head, head)
@@ -235,7 +239,7 @@ cdef class Inference:
 
     def forward(self, const int64_t[::1] ids not None, const int64_t[::1] texts not None,
                 const int64_t[::1] positions not None, const int64_t[::1] wanted not None,
-                float[:, ::1] logits not None):
+                float[:, ::1] logits not None, const int64_t[::1] rows=None):
         """Add tokens to texts, and write the logits for the token after each wanted one.
 
         Args:
@@ -244,13 +248,19 @@ cdef class Inference:
                 added before, or precede it in the arrays.
             wanted: Increasing indexes of tokens.
             logits: The output, shape (len(wanted), vocab_size).
+            rows: The row of each token in the table of bigrams, if the model has one.
         """
+        cdef const int64_t* bigram_rows = NULL
         if ids.shape[0] == 0:
             return
         assert ids.shape[0] == texts.shape[0] == positions.shape[0]
+        assert (self.model.get().bigrams != NULL) == (rows is not None)
+        if rows is not None:
+            assert rows.shape[0] == ids.shape[0]
+            bigram_rows = &rows[0]
         assert logits.shape[0] == wanted.shape[0] and <size_t>logits.shape[1] == self.vocab_size
         with nogil:
             self.model.get().forward(
-                &ids[0], &texts[0], &positions[0], ids.shape[0],
+                &ids[0], &texts[0], &positions[0], bigram_rows, ids.shape[0],
                 &wanted[0] if wanted.shape[0] else NULL, wanted.shape[0],
                 &logits[0, 0] if wanted.shape[0] else NULL)

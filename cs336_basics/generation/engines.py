@@ -18,6 +18,7 @@ from torch.nn import Module, ModuleList, Parameter
 
 from cs336_basics.generation.precision import Precision, check_precision, with_rounded_matrices
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
+from cs336_basics.model.bigrams import NO_TOKEN, BigramEmbedding, bigram_rows
 from cs336_basics.model.kv_cache import KVCache
 from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU
 from cs336_basics.model.transformer import TransformerBlock, TransformerLM
@@ -29,13 +30,14 @@ _COMPILED_MODULES = {
     RotaryPositionalEmbedding,
     Linear,
     Embedding,
+    BigramEmbedding,
     RMSNorm,
     SwiGLU,
     SiLUFeedForward,
     ModuleList,
 }
 _COMPILED_WEIGHTS = re.compile(
-    r"(token_embeddings|lm_head|ln_final"
+    r"bigram_embeddings\.(weight|scale)|(token_embeddings|lm_head|ln_final"
     r"|layers\.\d+\.(ln1|ln2|attn\.([qkv]_proj|output_proj|[qk]_norm)|ffn\.w[123]))\.(weight|bias)"
 )
 _INT8_PAYS = 2_000_000
@@ -170,6 +172,7 @@ class Compiled:
         self._inference = Inference(
             config, weights, angles, num_texts, precision, torch.get_num_threads(), simd_level
         )
+        self._bigram_rows = config.bigram_rows
         self._texts = list(range(num_texts))
         self._lengths = [0] * num_texts  # number of tokens of each text that were added
         self._logits = np.empty((num_texts, config.vocab_size), np.float32)
@@ -179,6 +182,7 @@ class Compiled:
         ids: list[int] = []
         texts: list[int] = []
         positions: list[int] = []
+        before: list[int] = []  # the token before each
         last: list[int] = []
         for text, window in zip(self._texts, windows, strict=True):
             start = self._lengths[text]
@@ -187,15 +191,21 @@ class Compiled:
             ids += window[start:]
             texts += [text] * (len(window) - start)
             positions += range(start, len(window))
+            before += window[start - 1 : -1] if start else [NO_TOKEN, *window[:-1]]
             last.append(len(ids) - 1)
             self._lengths[text] = len(window)
         logits = self._logits[: len(windows)]
+        tokens = np.array(ids, np.int64)
+        rows = []
+        if self._bigram_rows:
+            rows = [bigram_rows(np.array(before, np.int64), tokens, self._bigram_rows)]
         self._inference.forward(
-            np.array(ids, np.int64),
+            tokens,
             np.array(texts, np.int64),
             np.array(positions, np.int64),
             np.array(last, np.int64),
             logits,
+            *rows,
         )
         return torch.from_numpy(logits)
 

@@ -125,6 +125,8 @@ class Transformer {
     std::vector<Layer> layers;
     RoundedMatrix head;
     const float* embeddings = nullptr;  // vocab_size * d_model
+    const float* bigrams = nullptr;     // vectors of d_model numbers for pairs of ids, or null
+    const float* bigram_scale = nullptr;
     const float* final_norm = nullptr;
     const float *cos = nullptr, *sin = nullptr;  // context_length * d_head / 2, or null
 
@@ -163,8 +165,10 @@ class Transformer {
     //
     // Token i has the id ids[i] and is at positions[i] of text texts[i], whose earlier positions
     // have been added before, or are at lower i. `wanted` contains increasing indexes of tokens.
-    void forward(const int64_t* ids, const int64_t* texts, const int64_t* positions, size_t count,
-                 const int64_t* wanted, size_t num_wanted, float* logits) {
+    // With `bigrams`, rows[i] is the index of the vector to add to the token's embedding.
+    void forward(const int64_t* ids, const int64_t* texts, const int64_t* positions,
+                 const int64_t* rows, size_t count, const int64_t* wanted, size_t num_wanted,
+                 float* logits) {
         const bool few = count <= FEW_TOKENS;
         const auto start = std::chrono::steady_clock::now();
         alone_ = workers_.num_threads() == 1 || (few && choice_.alone());
@@ -175,6 +179,7 @@ class Transformer {
             ids_ = ids + first;
             texts_ = texts + first;
             positions_ = positions + first;
+            if (bigrams) rows_ = rows + first;
             add_tokens(tokens, first, wanted, num_here, logits);
             wanted += num_here;
             num_wanted -= num_here;
@@ -267,7 +272,11 @@ class Transformer {
         float* x = stream_.data();
         for (size_t t = 0; t < tokens; ++t) {
             const float* row = embeddings + size_t(ids_[t]) * d_model;
-            for (size_t i = 0; i < d_model; ++i) x[t * d_model + i] = row[i] * shape_.embedding_scale;
+            const float* pair = bigrams ? bigrams + size_t(rows_[t]) * d_model : nullptr;
+            for (size_t i = 0; i < d_model; ++i) {
+                const float sum = pair ? row[i] + pair[i] * bigram_scale[i] : row[i];
+                x[t * d_model + i] = sum * shape_.embedding_scale;
+            }
         }
         for (size_t layer = 0; layer < layers.size(); ++layer) add_layer(layer, tokens);
 
@@ -415,7 +424,7 @@ class Transformer {
     size_t slots_;  // of each text's cache, a multiple of KEY_BLOCK
     Numbers<float> keys_, values_, scores_;
     size_t num_texts_;
-    const int64_t *ids_ = nullptr, *texts_ = nullptr, *positions_ = nullptr;
+    const int64_t *ids_ = nullptr, *texts_ = nullptr, *positions_ = nullptr, *rows_ = nullptr;
 
     size_t reserved_ = 0;  // tokens
     Numbers<float> stream_, normed_, added_, projected_, attended_, gates_, inner_, scales_;

@@ -29,6 +29,8 @@ struct Model {
     }
 };
 
+constexpr size_t NUM_ROWS = 7;  // of the table of bigrams
+
 std::vector<float> logits_of(Precision precision, SimdLevel simd_level, int num_threads,
                              size_t step) {
     Model model;
@@ -38,6 +40,8 @@ std::vector<float> logits_of(Precision precision, SimdLevel simd_level, int num_
     const size_t d = shape.d_model, width = shape.num_heads * shape.d_head;
     const size_t kv_width = shape.kv_heads * shape.d_head;
     transformer.embeddings = model.draw(shape.vocab_size * d);
+    transformer.bigrams = model.draw(NUM_ROWS * d);
+    transformer.bigram_scale = model.draw(d);
     transformer.final_norm = model.draw(d);
     transformer.cos = model.draw(shape.context_length * shape.d_head / 2);
     transformer.sin = model.draw(shape.context_length * shape.d_head / 2);
@@ -62,18 +66,20 @@ std::vector<float> logits_of(Precision precision, SimdLevel simd_level, int num_
     transformer.round_weights();
 
     // Two texts, whose tokens alternate.
-    std::vector<int64_t> ids, texts, positions;
+    std::vector<int64_t> ids, texts, positions, rows;
     for (size_t i = 0; i < 2 * shape.context_length; ++i) {
         ids.push_back(int64_t(i * i % shape.vocab_size));
         texts.push_back(int64_t(i % 2));
         positions.push_back(int64_t(i / 2));
+        rows.push_back(int64_t(i * 5 % NUM_ROWS));
     }
     std::vector<float> logits(ids.size() * shape.vocab_size);
     for (size_t first = 0; first < ids.size(); first += step) {
         std::vector<int64_t> wanted(std::min(step, ids.size() - first));
         for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = int64_t(i);
-        transformer.forward(&ids[first], &texts[first], &positions[first], wanted.size(),
-                            wanted.data(), wanted.size(), &logits[first * shape.vocab_size]);
+        transformer.forward(&ids[first], &texts[first], &positions[first], &rows[first],
+                            wanted.size(), wanted.data(), wanted.size(),
+                            &logits[first * shape.vocab_size]);
     }
     return logits;
 }

@@ -362,7 +362,8 @@ cdef class MergeLoop:
         self.slots = np.full(4 * size, NONE, np.int32)
         self.slot_mask = 4 * size - 1
         for pair in range(self.num_pairs):
-            slot = hash_pair(self.seed, self.pair_left[pair], self.pair_right[pair]) & self.slot_mask
+            slot = hash_pair(self.seed, self.pair_left[pair], self.pair_right[pair])
+            slot &= self.slot_mask
             while self.slots[slot] != NONE:
                 slot = (slot + 1) & self.slot_mask
             self.slots[slot] = pair

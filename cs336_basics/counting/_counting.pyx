@@ -13,9 +13,9 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from cs336_basics.splitting.failures cimport Failure, raise_failure
-
-from cs336_basics.splitting.scanners cimport Scanner, make_scanner, simd_level_of
+from cs336_basics._support.simd_levels cimport simd_level_of
+from cs336_basics.splitting.scanners cimport Scanner, make_scanner
+from cs336_basics.text.failures cimport Failure, raise_failure
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.text.storage import MAX_PIECE_BYTES

@@ -13,8 +13,8 @@ from libcpp.string cimport string
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
+from cs336_basics.text.text_views cimport TextSpan
 from cs336_basics.tokenizer._vocabulary cimport CppWords, Words
-from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
 
 import json
 

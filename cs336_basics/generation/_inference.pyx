@@ -11,15 +11,9 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-
-cdef extern from "base/simd_level.hpp" namespace "cs336" nogil:
-    enum class SimdLevel:
-        pass
-
-    int NUM_SIMD_LEVELS
-    const char* SIMD_LEVEL_NAMES[]
-    bint has_simd_level(SimdLevel simd_level)
-    SimdLevel best_simd_level()
+from cs336_basics._support.simd_levels cimport (
+    SimdLevel, available_levels, default_level, simd_level_of,
+)
 
 
 cdef extern from "inference/transformer.hpp" namespace "cs336" nogil:
@@ -94,23 +88,12 @@ NORMS = {"pre": <int>Norm.PRE, "post": <int>Norm.POST, "none": <int>Norm.NONE}
 
 def simd_levels():
     """Return the names of the SIMD levels that this build and this CPU support, slowest first."""
-    return [*numbered_levels()]
+    return list(available_levels())
 
 
 def default_simd_level():
     """Return the name of the SIMD level that is used by default."""
-    return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
-
-
-cdef dict numbered_levels():
-    """Return a dict from the name of each supported SIMD level to its number."""
-    return {SIMD_LEVEL_NAMES[level].decode(): level for level in range(NUM_SIMD_LEVELS)
-            if has_simd_level(<SimdLevel>level)}
-
-
-cdef SimdLevel level_of(name) except *:
-    """Return the level with the given name, or the default level if it is None."""
-    return best_simd_level() if name is None else <SimdLevel><int>numbered_levels()[name]
+    return default_level()
 
 
 def product(const float[:, ::1] weight not None, const float[:, ::1] x not None,
@@ -125,7 +108,7 @@ def product(const float[:, ::1] weight not None, const float[:, ::1] x not None,
         simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
     """
     cdef size_t rows = weight.shape[0], columns = weight.shape[1], tokens = x.shape[0], token
-    cdef Kernels kernels = kernels_of(level_of(simd_level))
+    cdef Kernels kernels = kernels_of(simd_level_of(simd_level))
     cdef RoundedMatrix matrix
     cdef Inputs inputs
     cdef int16_t[:, ::1] integers = np.empty((tokens, columns), np.int16)
@@ -133,7 +116,7 @@ def product(const float[:, ::1] weight not None, const float[:, ::1] x not None,
     cdef float[:, ::1] out = np.empty((tokens, rows), np.float32)
     assert <size_t>x.shape[1] == columns and rows * columns * tokens
     matrix.set(&weight[0, 0], NULL, rows, columns, <Precision><int>PRECISIONS[precision])
-    cdef uint8_t[::1] memory = np.empty(max(matrix.num_bytes(), 1), np.uint8)
+    cdef uint8_t[::1] memory = np.empty(max(matrix.num_bytes(), <size_t>1), np.uint8)
     matrix.set_memory(&memory[0])
     with nogil:
         matrix.round(kernels, 0, rows)
@@ -146,7 +129,7 @@ def product(const float[:, ::1] weight not None, const float[:, ::1] x not None,
 
 def silu(const float[::1] x not None, simd_level=None):
     """Return x * sigmoid(x) as `Inference` computes it."""
-    cdef Kernels kernels = kernels_of(level_of(simd_level))
+    cdef Kernels kernels = kernels_of(simd_level_of(simd_level))
     cdef float[::1] out = np.empty_like(x)
     kernels.activate(&x[0], NULL, x.shape[0], &out[0])
     return np.asarray(out)
@@ -176,7 +159,7 @@ cdef class Inference:
     def __init__(self, config, dict weights not None, angles, size_t num_texts,
                  str precision not None, int num_threads, simd_level=None):
         cdef Shape shape
-        cdef SimdLevel level = level_of(simd_level)
+        cdef SimdLevel level = simd_level_of(simd_level)
         cdef Layer* layer
         cdef str place
         shape.vocab_size = self.vocab_size = config.vocab_size

@@ -9,9 +9,13 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from cs336_basics._support.errors import InputError
+
+from cs336_basics._support.simd_levels cimport (
+    SimdLevel, available_levels, best_simd_level, default_level, simd_level_of,
+)
+
 from cs336_basics.splitting.scanners cimport (
-    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, available_levels,
-    best_simd_level, make_scanner, named_program, simd_level_of,
+    ScanState, Scanner, SplitProgram, make_scanner, named_program,
 )
 
 from cs336_basics.splitting.patterns import split_program
@@ -66,7 +70,7 @@ def simd_levels():
 
 def default_simd_level():
     """Return the SIMD level set in the CS336_SIMD environment variable, or the fastest level."""
-    return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
+    return default_level()
 
 
 cdef class NamedCuts:

@@ -4,16 +4,10 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport make_shared, shared_ptr
 
+from cs336_basics._support.simd_levels cimport SimdLevel
+
 
 cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
-    enum class SimdLevel:
-        pass
-
-    int NUM_SIMD_LEVELS
-    const char* SIMD_LEVEL_NAMES[]
-    bint has_simd_level(SimdLevel simd_level)
-    SimdLevel best_simd_level()
-
     cdef struct SplitTables:
         const uint16_t* transitions
         size_t num_states, num_columns
@@ -90,27 +84,6 @@ cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
         tables.accepts = &accepts[0]
         tables.starts_again = reader.starts_again
     return <shared_ptr[const SplitProgram]>make_shared[SplitProgram](tables)
-
-
-cdef inline dict available_levels():
-    """Return a mapping of name -> SimdLevel, for the levels that this build and CPU support."""
-    return {
-        SIMD_LEVEL_NAMES[i].decode(): i
-        for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
-    }
-
-
-cdef inline SimdLevel simd_level_of(name) except *:
-    """Return the SIMD level with the given name, or the default level if it is None."""
-    if name is None:
-        return best_simd_level()
-    levels = available_levels()
-    if name not in levels:
-        from cs336_basics._support.errors import InputError
-
-        problem = f"must be one of {', '.join(levels)}, got {name!r}"
-        raise InputError(problem, argument="simd_level")
-    return <SimdLevel><int>levels[name]
 
 
 cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:

@@ -7,7 +7,7 @@ from libcpp.string cimport string
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
-from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
+from cs336_basics.text.text_views cimport TextSpan
 
 
 cdef extern from "word_merging/words.hpp" namespace "cs336" nogil:

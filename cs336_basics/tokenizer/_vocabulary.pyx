@@ -11,7 +11,7 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-from cs336_basics.tokenizer.encoders.text_views cimport TextSpan
+from cs336_basics.text.text_views cimport TextSpan
 
 
 cdef extern from "word_merging/token_ids.hpp" namespace "cs336":
@@ -33,7 +33,9 @@ cdef inline const uint8_t* bytes_of(object token):
 
 
 cdef inline TextSpan span_of(object token):
-    return TextSpan(bytes_of(token), <size_t>PyBytes_GET_SIZE(token))
+    cdef TextSpan span
+    span.data, span.size = bytes_of(token), PyBytes_GET_SIZE(token)
+    return span
 
 
 cdef inline bytes token_of(TextSpan span):
@@ -118,7 +120,7 @@ cdef class Words:
     def merges(self, dict tokens not None):
         """Return a new list of the merges, as pairs of the bytes objects in `tokens`."""
         cdef const uint32_t* rows = self.words.get().merges().data()
-        cdef size_t i
+        cdef Py_ssize_t i
         return [
             (tokens[rows[3 * i]], tokens[rows[3 * i + 1]]) for i in range(self.num_merges)
         ]
@@ -126,7 +128,7 @@ cdef class Words:
     def merge_rows(self):
         """Return the ids of the left, right and joined tokens of each merge."""
         cdef const uint32_t* rows = self.words.get().merges().data()
-        cdef size_t i
+        cdef Py_ssize_t i
         return [
             (rows[3 * i], rows[3 * i + 1], rows[3 * i + 2]) for i in range(self.num_merges)
         ]

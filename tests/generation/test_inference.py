@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.generation.precision import rounded
 from tests.numerics import assert_close_sums
 
@@ -117,6 +118,7 @@ def test_silu_has_the_precision_of_float32(simd_level):
 
 
 def test_unknown_levels_are_refused():
-    with pytest.raises(KeyError):
+    with pytest.raises(InputError) as raised:
         _inference.silu(np.zeros(1, np.float32), simd_level="avx9")
+    assert raised.value.argument == "simd_level"
     assert _inference.default_simd_level() in LEVELS

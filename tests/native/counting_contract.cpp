@@ -102,8 +102,8 @@ void blocks_join_to_the_files(const std::string& folder) {
     }
     const std::atomic<bool> cancelled{false};
     for (const size_t block_size : {1, 2, 5, 64, 1000}) {
-        const BlockReader reader(tokens, Scanner(named_program("gpt2"), SimdLevel::SCALAR), paths, sizes,
-                                 block_size, SIZE_MAX);
+        const BlockReader reader(tokens, Scanner(named_program("gpt2"), SimdLevel::SCALAR), paths,
+                                 sizes, block_size, SIZE_MAX);
         BlockReader::ReadState state;
         std::string found[3];
         uint64_t num_bytes = 0;

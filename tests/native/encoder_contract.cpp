@@ -30,10 +30,10 @@
 #include "encoding/decoder.hpp"
 #include "encoding/encoder.hpp"
 #include "encoding/superword_encoder.hpp"
-#include "word_merging/pair_ranks.hpp"
 #include "encoding/text_cutter.hpp"
-#include "word_merging/word_group_merger.hpp"
 #include "unicode/text_view.hpp"
+#include "word_merging/pair_ranks.hpp"
+#include "word_merging/word_group_merger.hpp"
 
 // The number of threads that can still be started on Linux; -1 if there is no limit.
 static int threads_left = -1;
@@ -62,7 +62,8 @@ TextSpan span_of(const std::string& text) { return {bytes_of(text), text.size()}
 std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
-    return make_encoder(true, byte_ids, nullptr, std::vector<Join>(), cache_bytes, Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
+    return make_encoder(true, byte_ids, nullptr, std::vector<Join>(), cache_bytes,
+                        Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
 }
 
 void workers_may_outlive_their_encoder() {
@@ -71,18 +72,17 @@ void workers_may_outlive_their_encoder() {
     const std::string text = "some words and an extraordinarily long one";
     uint16_t ids[64];
     const SpecialIds special;
-    worker->encode(bytes_of(text), text.size(), special, ids,
-                   NO_ID, nullptr);
+    worker->encode(bytes_of(text), text.size(), special, ids, NO_ID, nullptr);
     encoder.reset();
-    worker.reset(); // returns the worker's memory to the shared budget
+    worker.reset();  // returns the worker's memory to the shared budget
 }
-
 
 void single_bytes_have_the_ids_of_their_tokens() {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = 999 - byte;
-    const auto encoder = make_encoder(true, byte_ids, nullptr, std::vector<Join>(), 0,
-                                      Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
+    const auto encoder =
+        make_encoder(true, byte_ids, nullptr, std::vector<Join>(), 0,
+                     Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
     const uint8_t bytes[] = {0xFF, 'a', 0};
     std::vector<uint16_t> ids(3);
@@ -175,7 +175,8 @@ void hostile_words_are_cached_as_others() {
         const uint8_t* bytes = bytes_of(words[i]);
         const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
         const auto* entry = cache.find(key, bytes);
-        check(entry && *WordCache<uint16_t>::ids(*entry, key) == i, "words with equal hashes are found");
+        check(entry && *WordCache<uint16_t>::ids(*entry, key) == i,
+              "words with equal hashes are found");
     }
 }
 
@@ -203,8 +204,8 @@ void only_bytes_that_merges_join_stay_together() {
 
 void segments_merge_as_their_word() {
     // Random tokens, composed of characters of one to four bytes, with merges in any order.
-    const std::vector<std::string> characters = {"a", "b", "\xc3\xa9", "\xe4\xb8\xad",
-                                                 "\xe4\xb8\xbb", "\xf0\x9f\x98\x80"};
+    const std::vector<std::string> characters = {
+        "a", "b", "\xc3\xa9", "\xe4\xb8\xad", "\xe4\xb8\xbb", "\xf0\x9f\x98\x80"};
     std::mt19937 random(11);
     size_t num_words = 0, num_segments = 0;
     for (int round = 0; round < 200; ++round) {
@@ -247,8 +248,9 @@ void segments_merge_as_their_word() {
             merges.insert(merges.end(), merge.begin(), merge.end());
             joins.push_back(join_of(span_of(tokens[merge[0]]), span_of(tokens[merge[1]])));
         }
-        const auto encoder = make_encoder(true, byte_ids, merges.data(), joins, 1 << 20,
-                                          Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
+        const auto encoder =
+            make_encoder(true, byte_ids, merges.data(), joins, 1 << 20,
+                         Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
         const JoinFilter filter(joins, hash_seed_of(7).multiplier);
         const auto worker = encoder->make_worker(0);
         const MergeTable<uint16_t> table(byte_ids, merges.data(), learned.size());
@@ -355,10 +357,10 @@ void a_text_is_cut_at_the_first_safe_cuts() {
             const auto byte = [&](size_t at) { return uint32_t(uint8_t(utf8[i + at])); };
             const int length = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : 3;
             offsets.push_back(i);
-            units.push_back(uint16_t(
-                length == 1   ? byte(0)
-                : length == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
-                              : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)));
+            units.push_back(uint16_t(length == 1   ? byte(0)
+                                     : length == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
+                                                   : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 |
+                                                         (byte(2) & 0x3F)));
             i += length;
         }
         offsets.push_back(utf8.size());
@@ -548,9 +550,9 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
     std::mt19937 random(7);
     for (int round = 0; round < 6; ++round) {
         const Vocabulary vocabulary = random_vocabulary(random, 60);
-        const auto encoder = make_encoder(narrow, vocabulary.byte_ids, vocabulary.merges.data(),
-                                          vocabulary.joins, cache_bytes,
-                                          Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
+        const auto encoder = make_encoder(
+            narrow, vocabulary.byte_ids, vocabulary.merges.data(), vocabulary.joins, cache_bytes,
+            Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
         const auto worker = encoder->make_worker(0);
         const auto alone = encoder->make_worker(0);
         const SpecialIds special;
@@ -563,8 +565,8 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
                 std::string word = " " + random_word(random, length);
                 if (kind == 0) word += "\xc3\xa9";
                 std::vector<uint32_t> ids(word.size() + OUTPUT_SLACK);
-                const size_t count = alone->encode_word(
-                    bytes_of(word), word.size(), bytes_of(word) + word.size(), ids.data());
+                const size_t count = alone->encode_word(bytes_of(word), word.size(),
+                                                        bytes_of(word) + word.size(), ids.data());
                 for (size_t k = 0; k < count; ++k) {
                     expected.push_back(narrow ? reinterpret_cast<uint16_t*>(ids.data())[k]
                                               : ids[k]);
@@ -589,9 +591,9 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
 void a_cancelled_text_leaves_nothing_behind() {
     std::mt19937 random(9);
     const Vocabulary vocabulary = random_vocabulary(random, 60);
-    const auto encoder = make_encoder(true, vocabulary.byte_ids, vocabulary.merges.data(),
-                                      vocabulary.joins, 1 << 20,
-                                      Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
+    const auto encoder =
+        make_encoder(true, vocabulary.byte_ids, vocabulary.merges.data(), vocabulary.joins, 1 << 20,
+                     Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
     const SpecialIds special;
     bool threw = false;
@@ -615,8 +617,8 @@ void a_cancelled_text_leaves_nothing_behind() {
         worker->cancelled = false;
         const std::string next = " " + random_word(random, 14);
         std::vector<uint16_t> ids(next.size() + OUTPUT_SLACK);
-        ids.resize(worker->encode(bytes_of(next), next.size(), special, ids.data(), NO_ID,
-                                  nullptr));
+        ids.resize(
+            worker->encode(bytes_of(next), next.size(), special, ids.data(), NO_ID, nullptr));
         check(ids == merged<uint16_t>(vocabulary, next), "the next text has its own ids");
     }
 }

@@ -23,6 +23,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 # Folder of Cython files -> the folders of native/ that they and their cimports may include.
 MAY_USE = {
+    "_support": {"base"},
     "text": {"base", "unicode"},
     "splitting": {"base", "unicode", "scanning"},
     "counting": {"base", "unicode", "scanning", "counting"},
@@ -32,13 +33,14 @@ MAY_USE = {
     "formats": {"word_merging"},
 }
 MAY_CIMPORT: dict[str, set[str]] = {
+    "_support": set(),
     "text": set(),
-    "splitting": set(),
-    "counting": {"splitting"},
+    "splitting": {"_support"},
+    "counting": {"_support", "text", "splitting"},
     "bpe": set(),
-    "tokenizer": {"splitting"},
-    "generation": set(),
-    "formats": {"tokenizer"},
+    "tokenizer": {"_support", "text", "splitting"},
+    "generation": {"_support"},
+    "formats": {"text", "tokenizer"},
 }
 
 _INCLUDE = re.compile(r'^\s*#include "(\w+)/', re.MULTILINE)

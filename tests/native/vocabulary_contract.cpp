@@ -16,7 +16,8 @@ using namespace cs336;
 namespace {
 
 const std::string JSON =
-    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 7, \"content\": \"<|end|>\"}],\n \"model\": "
+    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 7, \"content\": \"<|end|>\"}],\n "
+    "\"model\": "
     "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"\\u0120\": 3, \"ab\": 4, "
     "\"abc\": 5, \"Ġ\\\"\": 6, \"<|end|>\": 7, \"<a b>\": 8, \"猫\": 9}, \"merges\": [\"a b\", "
     "[\"ab\", \"c\"]]}, \"x\": [[{\"y\\\\\": null}], -1.5e3]}";
@@ -73,9 +74,10 @@ bool read_rank_file(const std::string& text) {
 
 void damage(std::string& text, std::mt19937& random) {
     static const std::array<const char*, 24> PARTS = {
-        "\"", "\\", "{", "}", "[", "]", ",", ": ", " ", "0", "-1", "\n", "\xc3", "\xff", "\\u0120",
-        "\\ud800", "\"vocab\"", "\"model\"", "\"merges\"", "\"a\": 1", "\xc4\xa0", "4294967295",
-        "=", "99999999999"};
+        "\"",         "\\",       "{",        "}",          "[",         "]",
+        ",",          ": ",       " ",        "0",          "-1",        "\n",
+        "\xc3",       "\xff",     "\\u0120",  "\\ud800",    "\"vocab\"", "\"model\"",
+        "\"merges\"", "\"a\": 1", "\xc4\xa0", "4294967295", "=",         "99999999999"};
     const size_t at = random() % (text.size() + 1);
     switch (random() % 4) {
         case 0: text.erase(at, 1 + random() % 5); break;

@@ -9,9 +9,7 @@
 namespace cs336 {
 
 struct Failure {
-    enum Kind {
-        NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, LONE_SURROGATE, TOO_LONG
-    };
+    enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, LONE_SURROGATE, TOO_LONG };
     Kind kind = NONE;
     size_t file = 0;        // index of the file or text; SIZE_MAX: none
     uint64_t offset = 0;    // in the file or text

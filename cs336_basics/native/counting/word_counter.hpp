@@ -112,8 +112,8 @@ class FileCounter {
                 Watch watch, void* watcher)
         : max_own_words_(max_own_words),
           options_(std::move(options)),
-          reader_(options_.tokens, options_.scanner, std::move(paths), std::move(sizes),
-                  block_size, max_piece),
+          reader_(options_.tokens, options_.scanner, std::move(paths), std::move(sizes), block_size,
+                  max_piece),
           watch_(watch),
           watcher_(watcher) {
         num_threads_ =

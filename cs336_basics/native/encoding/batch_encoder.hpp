@@ -15,13 +15,14 @@
 #include "base/failure.hpp"
 #include "base/thread_pool.hpp"
 #include "encoding/encoder.hpp"
-#include "word_merging/word_merger.hpp"
 #include "unicode/text_view.hpp"
+#include "word_merging/word_merger.hpp"
 
 namespace cs336 {
 
-// Encode a short text: its UTF-8 must take at most MAX_SHORT_TEXT bytes (see utf8_bound). `out` must
-// have room as for `EncodingWorker::encode`. Returns false if the text contains a lone surrogate.
+// Encode a short text: its UTF-8 must take at most MAX_SHORT_TEXT bytes (see utf8_bound). `out`
+// must have room as for `EncodingWorker::encode`. Returns false if the text contains a lone
+// surrogate.
 inline bool encode_short_text(EncodingWorker& worker, const TextView& text,
                               const SpecialIds& special, void* out, size_t& num_ids) {
     uint8_t utf8[MAX_SHORT_TEXT + SPACES_AFTER];
@@ -61,7 +62,7 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
 // Dropout for several texts, and their places: the document that each text is in, and the number of
 // bytes of the document before it.
 struct BatchDropout {
-    uint64_t state;  // of the seed
+    uint64_t state;                // of the seed
     std::vector<uint64_t> shares;  // see Dropout; MAX_GAP + 1 numbers
     bool all;
     std::vector<uint64_t> documents, offsets;

@@ -108,8 +108,8 @@ class JoinFilter {
     const uint64_t multiplier_;
     int shift_;
     uint64_t meets_[(1 << 16) / 64] = {};  // a bit for every two middle bytes
-    std::vector<Mask> masks_;      // by the two middle bytes
-    std::vector<uint64_t> known_;  // a bit for every hash of the compared bytes
+    std::vector<Mask> masks_;              // by the two middle bytes
+    std::vector<uint64_t> known_;          // a bit for every hash of the compared bytes
 };
 
 }  // namespace cs336

@@ -79,8 +79,8 @@ class LineCutter {
                 const __m128i moved = _mm_sub_epi8(values, _mm_set1_epi8(char(first + 128)));
                 return _mm_cmplt_epi8(moved, _mm_set1_epi8(char(size - 128)));
             };
-            kinds.letters |= mask(_mm_or_si128(
-                in_range(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26), bytes));
+            kinds.letters |= mask(
+                _mm_or_si128(in_range(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26), bytes));
             kinds.digits |= mask(in_range(bytes, '0', 10));
             kinds.spaces |= mask(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')));
         }

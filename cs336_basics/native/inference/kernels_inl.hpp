@@ -9,12 +9,14 @@
 
 // Blocks whose sums fit the vector registers: 16 with AVX2, otherwise 32.
 template <class Weight>
-constexpr size_t BLOCK_ROWS = SHORTS != 16 ? 4 : std::is_same<Weight, int8_t>::value ? 2 : 3;
+constexpr size_t BLOCK_ROWS = SHORTS != 16                          ? 4
+                              : std::is_same<Weight, int8_t>::value ? 2
+                                                                    : 3;
 constexpr size_t BLOCK_TOKENS = 4;
 constexpr size_t ROWS_OF_ONE_TOKEN = 4;
 
-// Request the next rows while these are multiplied. The CPU itself does not look beyond the end of a
-// page.
+// Request the next rows while these are multiplied. The CPU itself does not look beyond the end of
+// a page.
 CS336_KERNEL void prefetch(const void* address) {
 #if defined(__GNUC__)
     __builtin_prefetch(address, 0, 3);
@@ -117,7 +119,9 @@ CS336_KERNEL void multiply_block(const Matrix& matrix, size_t row, const Inputs&
     }
     for (size_t r = 0; r < ROWS; ++r) {
         const float bias = matrix.bias ? matrix.bias[row + r] : 0.0f;
-        for (size_t t = 0; t < TOKENS; ++t) out[(token + t) * stride + row + r] = result[r][t] + bias;
+        for (size_t t = 0; t < TOKENS; ++t) {
+            out[(token + t) * stride + row + r] = result[r][t] + bias;
+        }
     }
 }
 
@@ -184,7 +188,8 @@ CS336_TARGET float quantize(const float* x, size_t size, Integer* out) {
         std::memset(out, 0, size * sizeof(Integer));
         return scale;
     }
-    // Adding 1.5 * 2^23 rounds a number to an integer (half to even), in the lowest bits of the sum.
+    // Adding 1.5 * 2^23 rounds a number to an integer (half to even), in the lowest bits of the
+    // sum.
     const float shift = 12582912.0f;
     const Floats divisor = spread(scale), limit = spread(LIMIT), least = spread(-LIMIT);
     const auto round = [&](Floats values) CS336_TARGET {
@@ -247,7 +252,7 @@ CS336_TARGET void normalize(const float* x, const float* gain, float eps, size_t
 // most 2e-7: x = n ln 2 + r, and a Taylor series gives e^r for |r| <= ln 2 / 2.
 CS336_KERNEL Floats exponential(Floats x) {
     x = larger(spread(-87.0f), smaller(spread(88.0f), x));  // NaN stays NaN
-    const Floats shift = spread(12582912.0f);  // see `quantize`
+    const Floats shift = spread(12582912.0f);               // see `quantize`
     const Floats shifted = multiply_add(x, spread(1.44269504f), shift);
     const Floats n = subtract(shifted, shift);
     // ln 2 in two parts, the first with few bits, so that its product with n is exact.
@@ -282,7 +287,8 @@ CS336_TARGET void activate(const float* x, const float* gate, size_t size, float
 template <size_t VECTORS>
 CS336_KERNEL void add_values(const float* weights, const float* values, size_t slots, size_t d_head,
                              float factor, float* out) {
-    Floats even[VECTORS], odd[VECTORS];  // two sums, because each addition waits for the previous one
+    // Two sums, because each addition waits for the previous one.
+    Floats even[VECTORS], odd[VECTORS];
     for (size_t v = 0; v < VECTORS; ++v) even[v] = odd[v] = spread(0.0f);
     size_t slot = 0;
     for (; slot + 2 <= slots; slot += 2, values += 2 * d_head) {
@@ -325,7 +331,9 @@ CS336_TARGET void attend(const float* query, const float* keys, const float* val
                 even[v] = multiply_add(spread(query[i]), load(block + v * WIDTH), even[v]);
             }
         }
-        for (size_t v = 0; v < VECTORS; ++v) store(scores + start + v * WIDTH, add(even[v], odd[v]));
+        for (size_t v = 0; v < VECTORS; ++v) {
+            store(scores + start + v * WIDTH, add(even[v], odd[v]));
+        }
     }
     for (size_t slot = slots; slot < end; ++slot) scores[slot] = -INFINITY;  // unused slots
     Floats top = spread(-INFINITY);
@@ -359,8 +367,13 @@ CS336_TARGET void attend(const float* query, const float* keys, const float* val
 }
 
 constexpr Kernels KERNELS = {
-    multiply,  round_to_bfloat16, quantize<int8_t, 127>, quantize<int16_t, 32767>,
-    normalize, activate,          attend,
+    multiply,
+    round_to_bfloat16,
+    quantize<int8_t, 127>,
+    quantize<int16_t, 32767>,
+    normalize,
+    activate,
+    attend,
 };
 
 #undef CS336_KERNEL

@@ -43,7 +43,7 @@ struct Ints {
     int32_t lane[SHORTS];
 };
 
-#define CS336_EACH(result, expression)                   \
+#define CS336_EACH(result, expression)                                                             \
     for (size_t i = 0; i < 4; ++i) result = (expression)
 
 CS336_INLINE Floats spread(float x) { return {{x, x, x, x}}; }
@@ -123,9 +123,7 @@ CS336_INLINE Ints multiply_add(Shorts a, Shorts b, Ints c) {
     CS336_EACH(c.lane[i], c.lane[i] + int32_t(a.lane[i]) * b.lane[i]);
     return c;
 }
-CS336_INLINE int64_t sum(Ints a) {
-    return int64_t(a.lane[0]) + a.lane[1] + a.lane[2] + a.lane[3];
-}
+CS336_INLINE int64_t sum(Ints a) { return int64_t(a.lane[0]) + a.lane[1] + a.lane[2] + a.lane[3]; }
 
 #undef CS336_EACH
 

@@ -134,8 +134,8 @@ class Transformer {
     void round_weights() {
         std::vector<RoundedMatrix*> matrices = {&head};
         for (Layer& layer : layers) {
-            for (RoundedMatrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.w1,
-                                          &layer.w2, &layer.w3}) {
+            for (RoundedMatrix* matrix :
+                 {&layer.q, &layer.k, &layer.v, &layer.output, &layer.w1, &layer.w2, &layer.w3}) {
                 if (matrix->matrix().rows != 0) matrices.push_back(matrix);
             }
         }
@@ -186,8 +186,7 @@ class Transformer {
             logits += num_here * shape_.vocab_size;
         }
         if (few) {
-            const std::chrono::duration<double> seconds =
-                std::chrono::steady_clock::now() - start;
+            const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
             choice_.record(seconds.count());
         }
     }
@@ -211,9 +210,8 @@ class Transformer {
         const size_t wanted = alone ? 1 : most_parts();
         const size_t part = ((size + wanted - 1) / wanted + unit - 1) / unit * unit;
         const size_t num_parts = (size + part - 1) / part;
-        workers_.run(num_parts, alone, [&](size_t i) {
-            task(i * part, std::min(size, (i + 1) * part), i);
-        });
+        workers_.run(num_parts, alone,
+                     [&](size_t i) { task(i * part, std::min(size, (i + 1) * part), i); });
     }
 
     // Make room for the intermediate results of `tokens` tokens.
@@ -237,12 +235,13 @@ class Transformer {
     // The vectors x, of `size` numbers each, as the inputs of a product with weights like `matrix`.
     Inputs inputs(const float* x, size_t tokens, size_t size, const RoundedMatrix& matrix) {
         if (matrix.matrix().precision == Precision::INT8) {
-            in_parts(tokens, alone_ || tokens < FEW_TOKENS, 1, [&](size_t first, size_t last, size_t) {
-                for (size_t t = first; t < last; ++t) {
-                    scales_.data()[t] =
-                        kernels_.round_to_int16(x + t * size, size, integers_.data() + t * size);
-                }
-            });
+            in_parts(tokens, alone_ || tokens < FEW_TOKENS, 1,
+                     [&](size_t first, size_t last, size_t) {
+                         for (size_t t = first; t < last; ++t) {
+                             scales_.data()[t] = kernels_.round_to_int16(
+                                 x + t * size, size, integers_.data() + t * size);
+                         }
+                     });
         }
         return {tokens, x, integers_.data(), scales_.data()};
     }
@@ -255,7 +254,8 @@ class Transformer {
             size_t start = 0;  // of the matrix, in the rows of all
             for (size_t i = 0; i < num_products; ++i) {
                 const Matrix& matrix = products[i].weights->matrix();
-                const size_t from = std::max(first, start), to = std::min(last, start + matrix.rows);
+                const size_t from = std::max(first, start);
+                const size_t to = std::min(last, start + matrix.rows);
                 if (from < to) {
                     kernels_.multiply(matrix, from - start, to - start, x, products[i].out,
                                       products[i].stride);

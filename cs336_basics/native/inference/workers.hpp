@@ -127,7 +127,9 @@ class Crew {
     void work() {
         uint64_t job = 0;
         for (;;) {
-            const auto is_new = [&] { return state_.load() >> JOB_SHIFT != job || stopping_.load(); };
+            const auto is_new = [&] {
+                return state_.load() >> JOB_SHIFT != job || stopping_.load();
+            };
             if (!look(is_new)) {
                 std::unique_lock<std::mutex> lock(mutex_);
                 sleeping_.fetch_add(1);
@@ -160,7 +162,8 @@ class Workers {
     Workers& operator=(const Workers&) = delete;
 
     ~Workers() {
-        if (process_ != this_process()) crew_.release();  // destroying it would wait for its threads
+        // Destroying a crew of another process would wait for threads that do not exist here.
+        if (process_ != this_process()) crew_.release();
     }
 
     // Number of threads, including the caller's.

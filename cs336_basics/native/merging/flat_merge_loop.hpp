@@ -142,7 +142,7 @@ class FlatMergeLoop final : public MergeLoop {
                                       const int64_t* counts, int64_t num_words) {
         const size_t num_threads = options_.num_threads;
         if (options_.start_tokens.empty()) {
-            return {data,        offsets,     counts, num_words, num_threads, options_.keep_going,
+            return {data,       offsets, counts, num_words, num_threads, options_.keep_going,
                     byte_pairs_};
         }
         for (const std::string& token : options_.start_tokens) tokens_.add(token);
@@ -296,13 +296,13 @@ class FlatMergeLoop final : public MergeLoop {
             for (size_t i = 0; i < size; ++i) function(group[i], ids[i]);
             size = 0;
         };
-        cells_.for_each_pair(
-            part, interrupt, [&](Position p, Token left, Token right, int64_t count) {
-                const uint64_t key = PairTable::key_of(left, right);
-                group[size] = {key, count, p};
-                size += frequent.may_reach_threshold(pairs_.hash(key));
-                if (size == GROUP) finish_group();
-            });
+        cells_.for_each_pair(part, interrupt,
+                             [&](Position p, Token left, Token right, int64_t count) {
+                                 const uint64_t key = PairTable::key_of(left, right);
+                                 group[size] = {key, count, p};
+                                 size += frequent.may_reach_threshold(pairs_.hash(key));
+                                 if (size == GROUP) finish_group();
+                             });
         finish_group();
     }
 

@@ -118,9 +118,7 @@ class PairHeapOf {
         return !entries_.empty();
     }
 
-    Entry entry(PairId id) const {
-        return {count_of_(id), tokens_.tie_key(pairs_[id].left), id};
-    }
+    Entry entry(PairId id) const { return {count_of_(id), tokens_.tie_key(pairs_[id].left), id}; }
 
     const PairTable& pairs_;
     const TokenBytes& tokens_;

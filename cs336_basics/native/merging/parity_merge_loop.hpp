@@ -162,9 +162,8 @@ class ParityMergeLoop final : public MergeLoop {
 
     bool refused(PairId id) {
         if (!options_.refuse) return false;
-        const int answer =
-            options_.refuse(options_.rules, tokens_.bytes(pairs_[id].left),
-                            tokens_.bytes(pairs_[id].right), count_of(id, column_));
+        const int answer = options_.refuse(options_.rules, tokens_.bytes(pairs_[id].left),
+                                           tokens_.bytes(pairs_[id].right), count_of(id, column_));
         if (answer < 0) throw Cancelled();
         return answer > 0;
     }
@@ -205,8 +204,8 @@ class ParityMergeLoop final : public MergeLoop {
 
     // Whether the held-out text of a source is compressed worse than that of another one.
     bool is_worse(size_t source, size_t other) const {
-        return compare_products(parity_.sizes[source], parity_.lengths[other],
-                                parity_.sizes[other], parity_.lengths[source]) < 0;
+        return compare_products(parity_.sizes[source], parity_.lengths[other], parity_.sizes[other],
+                                parity_.lengths[source]) < 0;
     }
 
     // --- layout ---------------------------------------------------------------------------------
@@ -315,8 +314,7 @@ class ParityMergeLoop final : public MergeLoop {
             }
             // The other columns may have enough pairs.
             if (column != column_ && most[column] / 4 >= thresholds_[column]) continue;
-            thresholds_[column] =
-                lower_threshold(thresholds_[column], most[column], total[column]);
+            thresholds_[column] = lower_threshold(thresholds_[column], most[column], total[column]);
         }
         std::vector<uint8_t> is_kept(size_t{1} << bits);
         for (size_t i = 0; i < is_kept.size(); ++i) {
@@ -477,11 +475,10 @@ class ParityMergeLoop final : public MergeLoop {
         touched_after_.clear();
         if (!pair.num_postings) return;
         const auto run_of = [&](Position position, size_t first) {
-            return size_t(std::upper_bound(runs_.begin() + first, runs_.end(), position,
-                                           [](Position p, const Run& run) {
-                                               return p < run.start;
-                                           }) -
-                          runs_.begin() - 1);
+            return size_t(
+                std::upper_bound(runs_.begin() + first, runs_.end(), position,
+                                 [](Position p, const Run& run) { return p < run.start; }) -
+                runs_.begin() - 1);
         };
         size_t run = run_of(postings[0], 0);
         for (uint32_t i = 0; i < pair.num_postings; ++i) {

@@ -45,8 +45,7 @@ class WordCells {
     // Lay out the words and count their byte pairs, using up to `num_threads` threads. The arrays
     // are not needed afterwards. Throws std::overflow_error or Cancelled.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
-              size_t num_threads, InterruptCheck::KeepGoing keep_going,
-              BytePairs& byte_pairs)
+              size_t num_threads, InterruptCheck::KeepGoing keep_going, BytePairs& byte_pairs)
         : widths_(256, 1), num_starting_(256) {
         reserve(offsets, counts, num_words);
         cells_[0] = NO_TOKEN;
@@ -97,12 +96,11 @@ class WordCells {
             std::max<size_t>(1, std::min({num_threads, MAX_THREADS, num_chunks}));
         std::vector<std::unique_ptr<Worker>> workers(threads);
         std::vector<Chunk> chunks(num_chunks);
-        run_tasks(threads, num_chunks, keep_going,
-                  [&](size_t thread, size_t i, InterruptCheck) {
-                      if (!workers[thread]) workers[thread] = std::make_unique<Worker>(symbols);
-                      merge_words(layout, first_words[i], first_words[i + 1],
-                                  data + offsets[num_words], *workers[thread], chunks[i]);
-                  });
+        run_tasks(threads, num_chunks, keep_going, [&](size_t thread, size_t i, InterruptCheck) {
+            if (!workers[thread]) workers[thread] = std::make_unique<Worker>(symbols);
+            merge_words(layout, first_words[i], first_words[i + 1], data + offsets[num_words],
+                        *workers[thread], chunks[i]);
+        });
         workers.clear();
         append_chunks(chunks, threads);
     }
@@ -173,7 +171,7 @@ class WordCells {
         }
     }
 
-    static constexpr size_t CHUNK_SIZE = size_t{1} << 20;    // bytes of words
+    static constexpr size_t CHUNK_SIZE = size_t{1} << 20;  // bytes of words
 
     struct Runs {
         std::vector<Position> starts;

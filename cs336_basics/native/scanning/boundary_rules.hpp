@@ -85,10 +85,7 @@ class Transitions {
     static constexpr size_t FIRST = 1;
 
     Transitions(const uint16_t* table, size_t num_states, size_t num_columns, size_t trouble)
-        : table_(table),
-          num_states_(num_states),
-          num_columns_(num_columns),
-          trouble_(trouble) {}
+        : table_(table), num_states_(num_states), num_columns_(num_columns), trouble_(trouble) {}
 
     size_t num_states() const { return num_states_; }
     size_t num_columns() const { return num_columns_; }

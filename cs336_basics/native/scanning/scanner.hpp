@@ -119,8 +119,8 @@ class Scanner {
         count += number;
     }
 
-    // Like `fill_short`, but may stop before whitespace at the end of the text. Returns 0 if windows
-    // cannot scan the text.
+    // Like `fill_short`, but may stop before whitespace at the end of the text. Returns 0 if
+    // windows cannot scan the text.
     size_t fill_before_spaces(const uint8_t* text, size_t size, uint32_t* ends) const {
         size_t cut = size;
         while (cut && (text[cut - 1] == '\n' || text[cut - 1] == ' ')) --cut;

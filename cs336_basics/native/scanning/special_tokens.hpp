@@ -223,7 +223,9 @@ class SpecialTokens {
 class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
-        : tokens_(tokens), text_(text), size_(size),
+        : tokens_(tokens),
+          text_(text),
+          size_(size),
           by_token_(tokens.size() <= FEW && tokens.have_rare_bytes()),
           by_first_byte_(!by_token_ && tokens.first_bytes().size() <= FEW_FIRST_BYTES &&
                          tokens.start_rarely()) {

@@ -47,10 +47,10 @@ inline std::shared_ptr<const SplitProgram> named_program(const char* name) {
         if (!made[i]) {
             std::vector<uint8_t> blocks = kinds.blocks;
             for (uint8_t& kind : blocks) kind = named.column_of_kind[kind];
-            made[i] = std::make_shared<const SplitProgram>(SplitTables{
-                named.transitions, named.num_states, named.num_columns, kinds.block_of.data(),
-                blocks.data(), blocks.size() / 64, named.safe_cuts, named.threes,
-                named.matches_all_text, named.name});
+            made[i] = std::make_shared<const SplitProgram>(
+                SplitTables{named.transitions, named.num_states, named.num_columns,
+                            kinds.block_of.data(), blocks.data(), blocks.size() / 64,
+                            named.safe_cuts, named.threes, named.matches_all_text, named.name});
         }
         return made[i];
     }

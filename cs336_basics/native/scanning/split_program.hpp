@@ -118,8 +118,7 @@ class SequenceReader {
         : num_columns_(tables.num_columns - 1),
           starts_again_(tables.starts_again),
           accepts_(tables.accepts, tables.accepts + tables.num_reader_states),
-          move_ends_(tables.move_ends,
-                     tables.move_ends + tables.num_reader_states * num_columns_),
+          move_ends_(tables.move_ends, tables.move_ends + tables.num_reader_states * num_columns_),
           moves_(tables.moves, tables.moves + (move_ends_.empty() ? 0 : move_ends_.back())) {}
 
     bool exists() const { return !accepts_.empty(); }
@@ -145,8 +144,8 @@ class SequenceReader {
                 for (size_t m = row ? move_ends_[row - 1] : 0; m < move_ends_[row]; ++m) {
                     // At the start of a text, no pre-token ends.
                     const uint8_t ends = guess.state && moves_[m] & ENDS;
-                    guesses.push_back({g, uint16_t(moves_[m] & ~ENDS), ends,
-                                       uint8_t(guess.has_ends | ends)});
+                    guesses.push_back(
+                        {g, uint16_t(moves_[m] & ~ENDS), ends, uint8_t(guess.has_ends | ends)});
                 }
             }
             position += length;
@@ -352,10 +351,10 @@ class SplitProgram {
     };
 
     // Run a table (`rows_` or `chained_`) from the pre-token at `start` until one starts at or
-    // after `target`, to the end of the text, until there are `capacity` - 1 ends, or until no match
-    // starts where a pre-token ends or the reader must find its end, which sets `row` to 0. The ends are offsets from `origin`. The
-    // end of the last pre-token is not in `ends`. A line feed at the end of the text, which has its
-    // own column, is not read.
+    // after `target`, to the end of the text, until there are `capacity` - 1 ends, or until no
+    // match starts where a pre-token ends or the reader must find its end, which sets `row` to 0.
+    // The ends are offsets from `origin`. The end of the last pre-token is not in `ends`. A line
+    // feed at the end of the text, which has its own column, is not read.
     CS336_INLINE Place run(const std::vector<uint32_t>& table, const uint8_t* text, size_t size,
                            size_t start, size_t origin, size_t target, uint32_t* ends,
                            size_t capacity, size_t& count, DeadEnds& dead_ends) const {
@@ -471,8 +470,11 @@ class SplitProgram {
         std::vector<double> weights(num_columns_ - 2, 1);
         for (int byte = 0; byte < 128; ++byte) {
             const bool lower = byte >= 'a' && byte <= 'z';
-            weights[ascii_[byte]] +=
-                byte == ' ' ? 170 : lower ? 30 : byte == '\n' ? 20 : byte > ' ' ? 2 : 0;
+            weights[ascii_[byte]] += byte == ' '    ? 170
+                                     : lower        ? 30
+                                     : byte == '\n' ? 20
+                                     : byte > ' '   ? 2
+                                                    : 0;
         }
         for (uint32_t code = 128; code < 0x10000; ++code) {
             weights[column_of(code >> 6, code & 63)] += 0.001;
@@ -504,8 +506,8 @@ class SplitProgram {
                                                        : 0xF0 | block >> 12;
             uint8_t& found = rules_.class_of_byte[lead];
             const uint8_t here = class_of_block[block_of_[block]];
-            found = found == BoundaryRules::CONTINUATION || found == here ? here
-                                                                          : BoundaryRules::MIXED;
+            found =
+                found == BoundaryRules::CONTINUATION || found == here ? here : BoundaryRules::MIXED;
         }
         std::fill_n(rules_.letter_leads, 16, uint8_t{0});
         for (int lead = 0xC0; lead < 0x100; ++lead) {

@@ -122,13 +122,15 @@ class NormalCharacters {
     }
 
     static uint8_t first_byte(size_t code) {
-        return uint8_t(code < 0x800 ? 0xC0 | code >> 6 : code < 0x10000 ? 0xE0 | code >> 12
-                                                                        : 0xF0 | code >> 18);
+        return uint8_t(code < 0x800     ? 0xC0 | code >> 6
+                       : code < 0x10000 ? 0xE0 | code >> 12
+                                        : 0xF0 | code >> 18);
     }
 
     // A character of UTF-8 is looked up if the masks of its first three bytes have a common bit.
     // Each bit stands for a group of first bytes, and for all second and third bytes that occur
-    // with them in characters that are not of class 0. Any byte may follow a character of two bytes.
+    // with them in characters that are not of class 0. Any byte may follow a character of two
+    // bytes.
     void group_leads(const uint8_t* classes) {
         struct Group {
             std::bitset<64> leads, seconds, thirds;
@@ -429,9 +431,8 @@ class NormalCharacters {
         __m256i found = _mm256_setzero_si256();
         for (int j = 0; j < 4; ++j) {
             // The highest bit of an index outside this quarter is set, so its result is 0.
-            const __m256i within =
-                _mm256_add_epi8(_mm256_xor_si256(index, _mm256_set1_epi8(char(j << 4))),
-                                _mm256_set1_epi8(0x70));
+            const __m256i within = _mm256_add_epi8(
+                _mm256_xor_si256(index, _mm256_set1_epi8(char(j << 4))), _mm256_set1_epi8(0x70));
             found = _mm256_or_si256(
                 found, _mm256_shuffle_epi8(table_of_16(table.data() + 16 * j), within));
         }
@@ -466,10 +467,10 @@ class NormalCharacters {
             // These lookups ignore the two highest bits of each byte.
             const __m512i second = _mm512_loadu_si512(chunk + 1);
             const __m512i third = _mm512_loadu_si512(chunk + 2);
-            const uint64_t common = _mm512_test_epi8_mask(
-                _mm512_and_si512(_mm512_permutexvar_epi8(first, leads),
-                                 _mm512_permutexvar_epi8(second, seconds)),
-                _mm512_permutexvar_epi8(third, thirds));
+            const uint64_t common =
+                _mm512_test_epi8_mask(_mm512_and_si512(_mm512_permutexvar_epi8(first, leads),
+                                                       _mm512_permutexvar_epi8(second, seconds)),
+                                      _mm512_permutexvar_epi8(third, thirds));
             out = put_positions(common & is_first, uint32_t(i), out);
         }
         return out;
@@ -495,9 +496,9 @@ class NormalCharacters {
                     _mm256_cmpeq_epi8(_mm256_max_epu8(first[j], least), first[j]);
                 const __m256i leads =
                     _mm256_and_si256(is_first, look_up_avx2(lead_masks_, first[j]));
-                const __m256i common = _mm256_and_si256(
-                    look_up_avx2(second_halves_, load_avx2(chunk + 32 * j + 1)),
-                    look_up_avx2(third_halves_, load_avx2(chunk + 32 * j + 2)));
+                const __m256i common =
+                    _mm256_and_si256(look_up_avx2(second_halves_, load_avx2(chunk + 32 * j + 1)),
+                                     look_up_avx2(third_halves_, load_avx2(chunk + 32 * j + 2)));
                 const __m256i none = _mm256_cmpeq_epi8(_mm256_and_si256(leads, common), zero);
                 found |= uint64_t(~uint32_t(_mm256_movemask_epi8(none))) << (32 * j);
             }
@@ -528,8 +529,7 @@ class NormalCharacters {
                 const uint8x16_t third = vld1q_u8(chunk + j + 2);
                 const uint8x16_t two = vandq_u8(vqtbl4q_u8(leads, vandq_u8(first, low)),
                                                 vqtbl4q_u8(seconds, vandq_u8(second, low)));
-                const uint8x16_t common =
-                    vtstq_u8(two, vqtbl4q_u8(thirds, vandq_u8(third, low)));
+                const uint8x16_t common = vtstq_u8(two, vqtbl4q_u8(thirds, vandq_u8(third, low)));
                 const uint8x16_t result = vandq_u8(common, vcgeq_u8(first, vdupq_n_u8(0xC0)));
                 const uint8x16_t bits = vandq_u8(result, vld1q_u8(BITS));
                 found |= uint64_t(vaddv_u8(vget_low_u8(bits))) << j;

@@ -15,8 +15,8 @@
 namespace cs336 {
 
 struct TextSpan {
-    const uint8_t* data;
-    size_t size;
+    const uint8_t* data = nullptr;
+    size_t size = 0;
 };
 
 struct TextView {

@@ -2,9 +2,9 @@
 //
 // A JSON parser makes an object of each of the hundred thousand strings in such a file, which takes
 // most of the time. This reader makes the tokens from the bytes of the file. It finds the two large
-// values, `vocab` and `merges` of `model`, and leaves the rest to a JSON parser. It accepts only the
-// usual form of the two values. For every other form and every mistake, it returns false, and the
-// caller reads the whole file with the JSON parser.
+// values, `vocab` and `merges` of `model`, and leaves the rest to a JSON parser. It accepts only
+// the usual form of the two values. For every other form and every mistake, it returns false, and
+// the caller reads the whole file with the JSON parser.
 
 #pragma once
 
@@ -36,7 +36,10 @@ class JsonVocabulary {
     // alphabet stands for, or NO_BYTE; the last item applies to all higher code points. Both must
     // outlive this object.
     JsonVocabulary(const uint8_t* file, size_t size, const uint16_t* byte_of_code, size_t num_codes)
-        : begin_(file), end_(file + size), next_(file), byte_of_code_(byte_of_code),
+        : begin_(file),
+          end_(file + size),
+          next_(file),
+          byte_of_code_(byte_of_code),
           last_code_(num_codes - 1) {}
 
     // Read the two values: add the tokens to `words`, which has room for the whole file, and append
@@ -125,8 +128,10 @@ class JsonVocabulary {
     }
 
     void skip_space() {
-        while (next_ < end_ && (*next_ == ' ' || *next_ == '\n' || *next_ == '\r' || *next_ == '\t'))
+        while (next_ < end_ &&
+               (*next_ == ' ' || *next_ == '\n' || *next_ == '\r' || *next_ == '\t')) {
             ++next_;
+        }
     }
 
     // Skip whitespace and a character, if it is there.

@@ -11,7 +11,8 @@
 namespace cs336 {
 
 // Add the tokens to `words`, which has room for `size` bytes. Returns false if a line does not have
-// the usual form; the caller then reads the file in another way, and finds the mistake, if it is one.
+// the usual form; the caller then reads the file in another way, and finds the mistake, if it is
+// one.
 inline bool read_ranks(const uint8_t* file, size_t size, Words& words) {
     static constexpr uint8_t NONE = 0xFF;
     static constexpr auto VALUES = [] {

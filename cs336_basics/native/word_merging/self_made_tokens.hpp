@@ -11,15 +11,15 @@
 
 namespace cs336 {
 
-// Return a flag for each id, which is set only if merging the bytes of the token certainly makes the
-// token. In a trained vocabulary, it is set for almost all tokens.
+// Return a flag for each id, which is set only if merging the bytes of the token certainly makes
+// the token. In a trained vocabulary, it is set for almost all tokens.
 //
 // Consider a merge of `left` and `right`, both of which their own bytes make, by merges of lower
 // ranks. Their bytes, one after the other, make both, unless another merge joins them across the
 // boundary first. To find such a merge, undo the merges of the two tokens in the order of their
-// ranks, the last one first. After each step, a different pair of symbols meets at the boundary, and
-// the rank of this pair must not be below that of the merge that was undone. Of two merges with the
-// same rank, the left one is done first.
+// ranks, the last one first. After each step, a different pair of symbols meets at the boundary,
+// and the rank of this pair must not be below that of the merge that was undone. Of two merges with
+// the same rank, the left one is done first.
 template <class Id>
 std::vector<uint8_t> self_made_tokens(const MergeTable<Id>& table, const uint32_t* merges,
                                       size_t num_merges) {

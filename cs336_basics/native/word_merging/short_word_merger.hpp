@@ -60,8 +60,8 @@ struct ShortWordChange {
 
 // Merge the pair with this number.
 template <class Id, uint32_t CAPACITY>
-CS336_INLINE ShortWordChange merge_pair(const MergeTable<Id>& merges,
-                                        ShortWord<Id, CAPACITY>& word, int32_t number) {
+CS336_INLINE ShortWordChange merge_pair(const MergeTable<Id>& merges, ShortWord<Id, CAPACITY>& word,
+                                        int32_t number) {
     const int position = position_of(number);
     const Id merged = merges.merged(rank_of(number));
     word.symbols[position] = merged;

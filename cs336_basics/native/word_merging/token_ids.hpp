@@ -96,8 +96,8 @@ class TokenIds {
         uint32_t id = NO_ID;
     };
 
-    // Call `visit(i, key_of(i))` for each i. Slots are fetched into the cache ahead of time, because
-    // waiting for the memory would take most of the time.
+    // Call `visit(i, key_of(i))` for each i. Slots are fetched into the cache ahead of time,
+    // because waiting for the memory would take most of the time.
     template <class KeyOf, class Visit>
     void each_key(size_t count, KeyOf key_of, Visit visit) const {
         WordKey keys[AHEAD];
@@ -138,9 +138,9 @@ class TokenIds {
     std::vector<Slot> slots_;
 };
 
-// The tokens that tiktoken would make from the bytes of a token if it lacked the token. It joins the
-// adjacent pair whose joined bytes have the lowest rank, the leftmost one of several. `ranks` are
-// the ids. Returns the length of the first token if there are two, otherwise 0.
+// The tokens that tiktoken would make from the bytes of a token if it lacked the token. It joins
+// the adjacent pair whose joined bytes have the lowest rank, the leftmost one of several. `ranks`
+// are the ids. Returns the length of the first token if there are two, otherwise 0.
 class RankSplitter {
   public:
     explicit RankSplitter(const TokenIds& ranks) : ranks_(ranks), ranks_of_two_(1 << 16) {
@@ -152,7 +152,7 @@ class RankSplitter {
 
     size_t split(const uint8_t* token, size_t size) {
         if (size <= MAX_SHORT) return split_short(token, size);
-        ends_.resize(size);    // the end of the token that starts here, or 0
+        ends_.resize(size);        // the end of the token that starts here, or 0
         before_.resize(size + 1);  // the start of the token that ends here
         for (size_t i = 0; i < size; ++i) {
             ends_[i] = i + 1;
@@ -183,8 +183,8 @@ class RankSplitter {
     // The same for a short token, in arrays: without a heap, which takes most of the time.
     size_t split_short(const uint8_t* token, size_t size) const {
         uint8_t bytes[MAX_SHORT + WORD_PADDING];
-        uint8_t starts[MAX_SHORT + 1];   // of the tokens, and the end of the last one
-        uint32_t ranks[MAX_SHORT];       // of each token joined with the next one
+        uint8_t starts[MAX_SHORT + 1];  // of the tokens, and the end of the last one
+        uint32_t ranks[MAX_SHORT];      // of each token joined with the next one
         size_t count = size;
         std::memcpy(bytes, token, size);
         const auto rank_at = [&](size_t i) {

@@ -30,8 +30,8 @@ class WordMerger {
     // Whether WordGroupMerger supports the vocabulary.
     bool takes_groups() const { return takes_short_; }
 
-    // Write the ids of a word of bytes or symbols, at most `length` > 0. Returns the end of the ids.
-    // Throws Cancelled or std::length_error.
+    // Write the ids of a word of bytes or symbols, at most `length` > 0. Returns the end of the
+    // ids. Throws Cancelled or std::length_error.
     template <class Unit>
     Id* merge(const Unit* word, size_t length, Id* out) {
         if (takes_short_ && length <= ShortWordMerger<Id>::MAX_LENGTH) {

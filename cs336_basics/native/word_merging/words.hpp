@@ -95,9 +95,9 @@ class Words {
         return index_->find_merges(pairs, merges_.data()) && !has_repeated_pairs();
     }
 
-    // Find the merges with which tiktoken would join the tokens, whose ids are their ranks: the last
-    // merge of each token that has one, in the order of the ids. Returns false if a byte has no
-    // token. Call `index` and `index_ids` before.
+    // Find the merges with which tiktoken would join the tokens, whose ids are their ranks: the
+    // last merge of each token that has one, in the order of the ids. Returns false if a byte has
+    // no token. Call `index` and `index_ids` before.
     bool set_merges_of_ranks() {
         for (int byte = 0; byte < 256; ++byte) {
             const uint8_t single = uint8_t(byte);
@@ -166,7 +166,7 @@ class Words {
     std::vector<uint32_t> ids_;
     std::unique_ptr<TokenIds> index_;
     size_t size_ = 0;
-    std::vector<uint32_t> by_id_;                       // index by id, or
+    std::vector<uint32_t> by_id_;                        // index by id, or
     std::vector<std::pair<uint32_t, uint32_t>> sorted_;  // ids and indexes
     std::vector<uint32_t> merges_;
 };

@@ -6,9 +6,10 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from cs336_basics.splitting.failures cimport Failure
-from cs336_basics.splitting.scanners cimport Scanner, SimdLevel
-from cs336_basics.tokenizer.encoders.text_views cimport Buffer, TextSpan, TextView
+from cs336_basics._support.simd_levels cimport SimdLevel
+from cs336_basics.splitting.scanners cimport Scanner
+from cs336_basics.text.failures cimport Failure
+from cs336_basics.text.text_views cimport Buffer, TextSpan, TextView
 
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
@@ -121,4 +122,5 @@ cdef extern from "encoding/superword_encoder.hpp" namespace "cs336" nogil:
 
 
 cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:
-    vector[TextView] cut_text(const TextView&, size_t, const SpecialTokens&, const Scanner&) except +
+    vector[TextView] cut_text(const TextView&, size_t, const SpecialTokens&,
+                              const Scanner&) except +

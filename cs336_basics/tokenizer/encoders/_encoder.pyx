@@ -21,22 +21,18 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from cs336_basics.splitting.failures cimport (
-    LONE_SURROGATE, Failure, raise_failure,
-)
+from cs336_basics._support.simd_levels cimport SimdLevel, simd_level_of
+from cs336_basics.splitting.scanners cimport Scanner, make_scanner
+from cs336_basics.text.failures cimport LONE_SURROGATE, Failure, raise_failure
 
-from cs336_basics.splitting.scanners cimport (
-    Scanner, SimdLevel, make_scanner, simd_level_of,
+from cs336_basics.text.text_views cimport (
+    UTF8, TextSpan, TextView, as_utf8, utf8_bound, view_text, view_texts,
 )
 
 from cs336_basics.tokenizer._usual_calls cimport UsualCalls
 from cs336_basics.tokenizer._vocabulary cimport CppWords, Words
 from cs336_basics.tokenizer.encoders._decoder cimport Decoder
 from cs336_basics.tokenizer.encoders.arrays cimport array_of
-
-from cs336_basics.tokenizer.encoders.text_views cimport (
-    UTF8, TextSpan, TextView, as_utf8, utf8_bound, view_text, view_texts,
-)
 
 from cs336_basics._support.lazy import np
 from cs336_basics.splitting.splitter import has_scanner
@@ -67,8 +63,8 @@ cdef size_t MAX_DIRECT = 1 << 30
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25
 
-# Ids of texts of up to this many bytes are written to a worker's memory first, so that the array has
-# their size from the start.
+# Ids of texts of up to this many bytes are written to a worker's memory first, so that the array
+# has their size from the start.
 cdef size_t MAX_COPIED = 1 << 16
 
 # Maximum number of bytes or ids to process between two checks for Ctrl-C. Processing them takes a
@@ -299,24 +295,7 @@ cdef class Encoder:
         Raises:
             UnicodeEncodeError: See `encode`.
         """
-        cdef Worker used = self.acquire() if worker is None else worker
-        cdef EncodingWorker* cpp_worker = used.worker.get()
-        cdef TextSpan span = TextSpan(NULL, 0)
-        cdef size_t total = 0
-        cdef Failure failure
-        try:
-            for word in words:
-                failure = as_utf8(view_text(word), cpp_worker.text, span)
-                check(failure, word)
-                cpp_worker.output.reserve(
-                    (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
-                total += cpp_worker.encode_word(
-                    span.data, span.size, span.data + span.size,
-                    cpp_worker.output.data() + total * self.id_size)
-            return self.to_list(cpp_worker.output.data(), total, worker is None)
-        finally:
-            if worker is None:
-                self.release(used)
+        return self.list_of_words(words, worker, NULL)
 
     def drop_words(self, words, WordDropout dropout not None):
         """Return the ids of the pre-tokens (an iterable of str) of a document, with dropout.
@@ -326,10 +305,14 @@ cdef class Encoder:
         Raises:
             UnicodeEncodeError: See `encode`.
         """
-        cdef Worker used = self.acquire()
+        return self.list_of_words(words, None, &dropout.dropout)
+
+    cdef list list_of_words(self, words, Worker worker, BatchDropout* dropout):
+        cdef Worker used = self.acquire() if worker is None else worker
         cdef EncodingWorker* cpp_worker = used.worker.get()
-        cdef TextSpan span = TextSpan(NULL, 0)
+        cdef TextSpan span
         cdef size_t total = 0, i = 0
+        cdef uint8_t* out
         cdef Failure failure
         try:
             for word in words:
@@ -337,15 +320,20 @@ cdef class Encoder:
                 check(failure, word)
                 cpp_worker.output.reserve(
                     (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
-                if i >= dropout.dropout.documents.size():
+                out = cpp_worker.output.data() + total * self.id_size
+                if dropout == NULL:
+                    total += cpp_worker.encode_word(
+                        span.data, span.size, span.data + span.size, out)
+                    continue
+                if i >= dropout.documents.size():
                     raise ValueError("there must be one place for each pre-token")
                 total += cpp_worker.drop_word(
-                    span.data, span.size, dropout.dropout.of_text(i), dropout.dropout.offsets[i],
-                    cpp_worker.output.data() + total * self.id_size)
+                    span.data, span.size, dropout.of_text(i), dropout.offsets[i], out)
                 i += 1
-            return self.to_list(cpp_worker.output.data(), total, True)
+            return self.to_list(cpp_worker.output.data(), total, worker is None)
         finally:
-            self.release(used)
+            if worker is None:
+                self.release(used)
 
     def encode_batch(self, list texts, SpecialSet special not None, int num_workers):
         """Return the ids of each text, as a list of lists.
@@ -472,7 +460,7 @@ cdef class Encoder:
         cdef size_t total = 0
         cdef Failure failure
         cdef TextView view
-        cdef TextSpan span = TextSpan(NULL, 0)
+        cdef TextSpan span
         try:
             for view in spans:
                 with nogil:

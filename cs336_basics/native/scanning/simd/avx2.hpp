@@ -89,8 +89,8 @@ CS336_AVX2 inline Halves wide_classes(const SplitProgram& program, const uint8_t
     const Halves inside = {_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high)};
     continuation = bits(inside.low, inside.high);
     const __m256i mixed = _mm256_set1_epi8(BoundaryRules::MIXED);
-    const uint64_t unknown = bits(_mm256_cmpeq_epi8(classes.low, mixed),
-                                  _mm256_cmpeq_epi8(classes.high, mixed));
+    const uint64_t unknown =
+        bits(_mm256_cmpeq_epi8(classes.low, mixed), _mm256_cmpeq_epi8(classes.high, mixed));
     if (unknown) {
         alignas(32) uint8_t stored[WINDOW];
         _mm256_store_si256(reinterpret_cast<__m256i*>(stored), classes.low);

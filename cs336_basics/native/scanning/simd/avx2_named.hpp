@@ -33,8 +33,8 @@ struct ClassMasks {
     uint64_t space;  // whitespace, including non-ASCII
     uint64_t blank;  // ' '
     uint64_t apostrophe;
-    uint64_t line_end;      // CR and LF
-    uint64_t upper;         // ASCII only
+    uint64_t line_end;  // CR and LF
+    uint64_t upper;     // ASCII only
     uint64_t slash;
     uint64_t control;       // ASCII only
     uint64_t wide;          // all bytes of multi-byte characters
@@ -63,8 +63,7 @@ CS336_AVX2 CS336_INLINE __m256i lead_is_letter(const uint8_t* letter_leads, __m2
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8));
     const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_half);
     const __m256i row = _mm256_shuffle_epi8(bit_of_row, high);
-    const __m256i found =
-        _mm256_shuffle_epi8(table(letter_leads), _mm256_and_si256(v, low_half));
+    const __m256i found = _mm256_shuffle_epi8(table(letter_leads), _mm256_and_si256(v, low_half));
     return _mm256_cmpgt_epi8(_mm256_and_si256(row, found), _mm256_setzero_si256());
 }
 
@@ -111,8 +110,7 @@ constexpr int MANY_OTHERS = 5;
 // With `ASCII`, multi-byte characters have only the mask `wide`. Otherwise, the masks that are for
 // ASCII only are not set.
 template <bool ASCII>
-CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
-                                               const uint8_t* window) {
+CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program, const uint8_t* window) {
     const Halves v = {load(window), load(window + 32)};
     const __m256i small = _mm256_set1_epi8(0x20);
     const Halves lower = {_mm256_or_si256(v.low, small), _mm256_or_si256(v.high, small)};
@@ -309,7 +307,8 @@ struct Cl100kStarts {
     }
 };
 
-// The derived rules scan this many windows before these rules are tried again, at first and at most.
+// The derived rules scan this many windows before these rules are tried again, at first and at
+// most.
 constexpr size_t WIDE_WINDOWS = 4, MOST_WIDE_WINDOWS = 64;
 
 // See window.hpp. Every window starts at the start of a pre-token.
@@ -352,7 +351,8 @@ inline ScanWindows named_scan_windows(const char* name) {
         ScanWindows scan_windows;
     };
     static constexpr Named NAMED[] = {
-        {"gpt2", scan_named<Gpt2Starts<0>>},         {"gpt2-digits1", scan_named<Gpt2Starts<1>>},
+        {"gpt2", scan_named<Gpt2Starts<0>>},
+        {"gpt2-digits1", scan_named<Gpt2Starts<1>>},
         {"gpt2-digits3", scan_named<Gpt2Starts<3>>},
         {"cl100k", scan_named<Cl100kStarts<Cl100kRules>>},
         {"llama3", scan_named<Cl100kStarts<Cl100kRules>>},

@@ -65,8 +65,8 @@ CS336_INLINE Quarters classes_of(const uint8_t* class_of_byte, const Quarters& b
 // Move all bytes up by one; the lowest byte becomes 0.
 CS336_INLINE Quarters moved_up(const Quarters& q) {
     const uint8x16_t zero = vdupq_n_u8(0);
-    return {{vextq_u8(zero, q.v[0], 15), vextq_u8(q.v[0], q.v[1], 15),
-             vextq_u8(q.v[1], q.v[2], 15), vextq_u8(q.v[2], q.v[3], 15)}};
+    return {{vextq_u8(zero, q.v[0], 15), vextq_u8(q.v[0], q.v[1], 15), vextq_u8(q.v[1], q.v[2], 15),
+             vextq_u8(q.v[2], q.v[3], 15)}};
 }
 
 inline Marks marks(const SplitProgram& program, const uint8_t* window) {

@@ -24,7 +24,7 @@
 namespace cs336 {
 
 struct PrefixTables {
-    static constexpr size_t LENGTH = 3;                   // of the prefixes
+    static constexpr size_t LENGTH = 3;                  // of the prefixes
     static constexpr size_t READ = WINDOW + LENGTH - 1;  // bytes that decide on a window
 
     // The buckets of each byte, of its low half and of its high half, by offset in the prefix.
@@ -107,11 +107,11 @@ CS336_AVX2 CS336_INLINE uint64_t candidates(const PrefixTables& tables, const ui
     __m256i low = _mm256_set1_epi8(-1), high = low;
     for (size_t k = 0; k < PrefixTables::LENGTH; ++k) {
         const __m256i a = load(text + k), b = load(text + k + 32);
-        const Halves x = look_up(tables.of_low[k],
-                                 {_mm256_and_si256(a, half), _mm256_and_si256(b, half)});
-        const Halves y = look_up(tables.of_high[k],
-                                 {_mm256_and_si256(_mm256_srli_epi16(a, 4), half),
-                                  _mm256_and_si256(_mm256_srli_epi16(b, 4), half)});
+        const Halves x =
+            look_up(tables.of_low[k], {_mm256_and_si256(a, half), _mm256_and_si256(b, half)});
+        const Halves y =
+            look_up(tables.of_high[k], {_mm256_and_si256(_mm256_srli_epi16(a, 4), half),
+                                        _mm256_and_si256(_mm256_srli_epi16(b, 4), half)});
         low = _mm256_and_si256(low, _mm256_and_si256(x.low, y.low));
         high = _mm256_and_si256(high, _mm256_and_si256(x.high, y.high));
     }

@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 from libcpp.vector cimport vector
 
-from cs336_basics.splitting.failures cimport Failure
+from cs336_basics.text.failures cimport Failure
 
 
 cdef extern from "unicode/text_view.hpp" namespace "cs336" nogil:
@@ -12,7 +12,7 @@ cdef extern from "unicode/text_view.hpp" namespace "cs336" nogil:
         uint8_t* data()
         void reserve(size_t size, size_t keep) except +
 
-    cdef struct TextSpan:
+    cdef cppclass TextSpan:  # for a struct, Cython writes conversions that nobody calls
         const uint8_t* data
         size_t size
 

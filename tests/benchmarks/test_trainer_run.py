@@ -23,7 +23,13 @@ def path(tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("stage", TRAINERS)
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(name, marks=[] if name in ("naive", "native") else pytest.mark.slow)
+        for name in TRAINERS
+    ],
+)
 def test_a_run_learns_the_merges_of_the_others_and_records_its_time(path, stage):
     (answer,) = training_rows.checked_runs(stage, path, TARGETS)
     assert answer["checkpoints"][-1][0] == TARGETS[-1]

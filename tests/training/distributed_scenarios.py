@@ -111,16 +111,13 @@ SCENARIOS = {
         )
     },
 }
-# These cover each layout, optimizer and direction of resuming; dropout is with the products of
-# oneDNN. All others are slow tests.
+# These cover each layout, optimizer and direction of resuming. All others are slow tests.
 QUICK = (
     "ddp-fast",
     "fsdp-plain",
     "fsdp-muon",
     "single-to-fsdp",
     "fsdp-to-single",
-    "fsdp-dropout",
-    f"fsdp-dropout{RESUMED}",
 )
 
 

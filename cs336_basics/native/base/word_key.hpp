@@ -85,18 +85,6 @@ CS336_INLINE void make_short_key(const HashSeed& seed, const uint8_t* word, size
 #endif
 }
 
-// Whether two pairs of integers, such as `low` and `high` of two short words, are equal.
-CS336_INLINE bool equal_pairs(const uint64_t* a, const uint64_t* b) {
-#if defined(CS336_X86)
-    const auto load = [](const uint64_t* pair) {
-        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(pair));
-    };
-    return _mm_movemask_epi8(_mm_cmpeq_epi8(load(a), load(b))) == 0xFFFF;
-#else
-    return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
-#endif
-}
-
 // The key of the word [word, word + length). WORD_PADDING bytes after it must be readable.
 inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length) {
     if (CS336_UNLIKELY(length > MAX_SHORT_WORD)) return make_long_key(seed, word, length);

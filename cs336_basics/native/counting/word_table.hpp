@@ -61,8 +61,8 @@ class WordTable {
     }
 
     // Add 1 to the count of each word: [first, first + ends[0]), [first + ends[0], first + ends[1])
-    // and so on. This function is not part of a scan, because its loops need all registers.
-    CS336_NOINLINE void add_batch(const uint8_t* first, const uint32_t* ends, size_t num_words) {
+    // and so on.
+    void add_batch(const uint8_t* first, const uint32_t* ends, size_t num_words) {
         // Large enough to hide the memory latency, small enough for the L1 cache.
         constexpr size_t GROUP = 256;
         WordKey keys[GROUP];
@@ -72,12 +72,7 @@ class WordTable {
             const size_t group = std::min(GROUP, num_words - done);
             for (size_t i = 0; i < group; ++i) {
                 const uint32_t end = ends[done + i];
-                const uint32_t length = end - start;
-                if (length <= MAX_SHORT_WORD) {
-                    make_short_key(seed, first + start, length, keys[i]);
-                } else {
-                    keys[i] = make_long_key(seed, first + start, length);
-                }
+                keys[i] = make_key(seed, first + start, end - start);
                 prefetch(keys[i]);
                 start = end;
             }
@@ -85,7 +80,7 @@ class WordTable {
                 WordEntry& entry = entries_[keys[i].hash >> shift_];
                 // The common case is a short word in its first slot. The key of a long word never
                 // equals its entry, because the entry contains an address in the arena.
-                if (equal_pairs(&entry.low, &keys[i].low)) {
+                if (entry.low == keys[i].low && entry.high == keys[i].high) {
                     ++entry.count;
                 } else {
                     add_displaced(keys[i]);

@@ -67,7 +67,14 @@ class WordCache {
         Id count() const { return lanes[MAX_INLINE]; }
         // Whether this is the entry of a key and contains its ids.
         CS336_INLINE bool is_near(const WordKey& key) const {
-            return equal_pairs(&low, &key.low);
+#if defined(CS336_X86)
+            const __m128i equal =
+                _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(&low)),
+                               _mm_loadu_si128(reinterpret_cast<const __m128i*>(&key.low)));
+            return _mm_movemask_epi8(equal) == 0xFFFF;
+#else
+            return ((low ^ key.low) | (high ^ key.high)) == 0;
+#endif
         }
         // Whether this is the entry of a key, or of a long word with the same hash and length.
         bool matches(const WordKey& key) const {

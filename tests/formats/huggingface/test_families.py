@@ -127,10 +127,47 @@ FAMILIES = {
                    [*SPECIAL, added("[MASK]", special=True, lstrip=True), *SPACES[:5]]),
 }  # fmt: skip
 
+CAPITALS, SMALL = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+LETTERS = r"[^\r\n\p{L}\p{N}]?"
+NEMOTRON = (
+    rf"{LETTERS}[{CAPITALS}]*[{SMALL}]+|{LETTERS}[{CAPITALS}]+[{SMALL}]*|\p{{N}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+EXAONE = (
+    rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{LETTERS}(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]?|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+WITH_SIMILAR_PARTS = {
+    "Whisper": (byte_level(), None, template("stA", "stAstB", s=0, t=1),
+                [*SPECIAL, *(added(f"<|{i / 50:.2f}|>") for i in range(100))]),
+    "Mistral": (splits(to_oniguruma("o200k")), None, template("sA", "sAB", s=0),
+                [*SPECIAL, added("[INST]", special=True), added("[/INST]", special=True)]),
+    "OLMo 2": (byte_level(), NFC, byte_level(),
+               [added("|||IP_ADDRESS|||", normalized=True), *SPACES, added(END, special=True)]),
+    "GPT-J": (byte_level(), None, byte_level(),
+              [added(END, special=True, normalized=True),
+               *(added(f"<|extratoken_{i}|>", normalized=True) for i in range(1, 20))]),
+    "Phi-2": (byte_level(), None, byte_level(),
+              [added(END, special=True),
+               *(added(blank * n) for blank in " \t" for n in range(31, 1, -1))]),
+    "SmolLM3": (splits(to_oniguruma("llama3")), None, None,
+                [*SPECIAL, added("<think>"), added("<|im_start|>", special=True)]),
+    "Falcon 3": (sequence(digits(True), byte_level()), None, None,
+                 [*SPECIAL, added("<|assistant|>", special=True, normalized=True)]),
+    "DeepSeek R1": (splits(*V3), None,
+                    template("sA", "sAsB", s=0),
+                    [*SPECIAL, added("<｜User｜>", normalized=True),
+                     added("<think>", normalized=True)]),
+    "Nemotron": (splits(NEMOTRON), None, template("sA", "sAsB", s=0), SPECIAL),
+    "EXAONE": (splits(EXAONE), NFC, byte_level(), [*SPECIAL, added("[|user|]", special=True)]),
+}  # fmt: skip
+"""Families whose parts occur in the families above, in other combinations."""
+
 
 def built(name, directory):
     """Write the file of a family, and return its path."""
-    pre_tokenizer, normalizer, post_processor, tokens = FAMILIES[name]
+    found = (FAMILIES | WITH_SIMILAR_PARTS)[name]
+    pre_tokenizer, normalizer, post_processor, tokens = found
     content = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
         "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": None,
@@ -176,7 +213,10 @@ def assert_same(ours, theirs, some_texts):
         assert ours(text, "b c")["input_ids"] == theirs.encode(text, "b c").ids
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in WITH_SIMILAR_PARTS]
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *SLOW])
 def test_a_family_behaves_the_same_here_and_when_it_is_saved_again(tmp_path, name):
     path = built(name, tmp_path)
     with warnings.catch_warnings():

@@ -8,6 +8,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
 from cs336_basics.splitting._scanner import simd_levels
-from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.splitting.patterns.named_patterns import PATTERNS
+from cs336_basics.tokenizer import AddedToken, Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_encoder
 from cs336_basics.tokenizer.reference import merge_pretoken_in_order
 from tests.errors import rejects
@@ -79,6 +81,32 @@ def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
     assert encoder.encode(text, special) == expected
     assert encoder.encode(text, special) == expected  # from the cache
     assert native(tokenizer, simd_level, cache_size=0).encode(text, special) == expected
+
+
+ADDED = ["<a>", "x1", "\n\n\n", "é", "\t\t", *(" " * number for number in range(2, 9))]
+PARTS = [*ADDED, "\n", "\n\n", " ", "\t", "\r\n", "the", " the", "12", "1234", "):", "'s", "猫",
+         " é", "A", "_", " a b" * 9, "cat" * 70, "\xa0", "!", "a\n"]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", [*PATTERNS, r"\w+|\s+$|\s|[^\w\s]+"])
+@pytest.mark.parametrize("simd_level", dict.fromkeys(["scalar", simd_levels()[-1]]))
+def test_texts_between_added_tokens_are_encoded_as_if_alone(simd_level, pattern):
+    """Short ones are joined before they are split."""
+    trained = larger_vocabulary()
+    tokens = [AddedToken(content, special=False) for content in ADDED]
+    tokenizer = Tokenizer(trained.vocab, trained.merges, [END, *tokens], pattern=pattern)
+    ids = tokenizer.definition.added_ids
+    added, none = _encoder.SpecialSet(ids.items()), _encoder.SpecialSet([])
+    encoder, off = (native(tokenizer, simd_level, cache_size=size) for size in (1 << 20, 0))
+    longest_first = sorted(map(re.escape, ADDED), key=len, reverse=True)
+    chooser = random.Random(pattern)
+    for _ in range(150):
+        text = "".join(chooser.choices(PARTS, k=chooser.randrange(60)))
+        expected = []
+        for part in re.split(f"({'|'.join(longest_first)})", text):
+            expected += [ids[part]] if part in ids else encoder.encode(part, none)
+        assert encoder.encode(text, added) == expected, text
+        assert off.encode(text, added) == expected, text
 
 
 def test_a_word_with_more_than_a_million_pairs():

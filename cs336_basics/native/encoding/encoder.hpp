@@ -27,6 +27,7 @@
 #include "base/memory.hpp"
 #include "base/word_key.hpp"
 #include "encoding/join_filter.hpp"
+#include "encoding/joined_spans.hpp"
 #include "encoding/line_cutter.hpp"
 #include "word_merging/merge_table.hpp"
 #include "word_merging/self_made_tokens.hpp"
@@ -142,6 +143,7 @@ class TypedEncoder final : public Encoder {
           joins_(joins, process_hash_seed().multiplier),
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
           scanner_(std::move(scanner)),
+          joints_(scanner_),
           simd_level_(simd_level) {
         if (whole_words.empty()) return;
         const std::vector<uint8_t> is_self_made =
@@ -189,6 +191,7 @@ class TypedEncoder final : public Encoder {
               joins_(encoder.joins_),
               unmerged_(encoder.unmerged_),
               scanner_(encoder.scanner_),
+              joints_(encoder.joints_),
               merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
               group_merger_(encoder.merges_, encoder.simd_level_),
               dropout_merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
@@ -198,11 +201,33 @@ class TypedEncoder final : public Encoder {
                       uint32_t separator, std::vector<int64_t>* ends) override {
             readable_end_ = text + size;
             num_gaps_ = 0;  // an exception in the previous text may have left gaps
-            return encode_around_special(
-                text, size, special, static_cast<Id*>(output), separator, ends,
-                [this](const uint8_t* part, size_t part_size, Id* out) {
-                    return encode_ordinary(part, part_size, out);
-                });
+            Id* const begin = static_cast<Id*>(output);
+            Id* out = begin;
+            if (!special.tokens.may_occur_in(text, size)) {
+                return encode_ordinary(text, size, out) - begin;
+            }
+            spans_.clear();
+            Occurrences occurrences(special.tokens, text, size);
+            for (size_t start = 0; start < size;) {
+                const Occurrence found = occurrences.next(start);
+                const uint8_t* const span = text + start;
+                const size_t length = found.offset - start;
+                const uint32_t id = found.length ? special.ids[found.token] : NO_ID;
+                start = found.length ? found.offset + found.length : size;
+                const bool is_separator = ends && id == separator && id != NO_ID;
+                if (joints_.exist() && length <= JoinedSpans::MAX_SPAN && !is_separator) {
+                    if (!spans_.add(scanner_, joints_, span, length, id)) {
+                        out = encode_joined(out);
+                        spans_.add(scanner_, joints_, span, length, id);
+                    }
+                    continue;
+                }
+                out = encode_joined(out);
+                out = encode_ordinary(span, length, out);
+                if (id != NO_ID) *out++ = Id(id);
+                if (is_separator) ends->push_back(out - begin);
+            }
+            return encode_joined(out) - begin;
         }
 
         size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -287,7 +312,6 @@ class TypedEncoder final : public Encoder {
         template <bool LOOKS_UP>
         CS336_NOINLINE Id* drop_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
                                       const Dropout& dropout, uint64_t offset, Id* out) {
-            constexpr size_t GROUP = 128;
             constexpr size_t MAX_LOOKED_UP = 32;  // longer words rarely keep all merges
             static_assert(MAX_LOOKED_UP <= MAX_GAP);
             WordKey keys[GROUP];
@@ -351,6 +375,91 @@ class TypedEncoder final : public Encoder {
             return fill_gaps(encode_batch<WORD>(first, ends, count, out));
         }
 
+        static constexpr size_t GROUP = 128;  // large enough to hide the memory latency
+
+        // Encode the joined spans and the added tokens after them, and remove them.
+        Id* encode_joined(Id* out) {
+            if (spans_.empty()) return out;
+            stop_if_cancelled();
+            spans_.pad();
+            const uint8_t* const text = spans_.text();
+            const uint8_t* const end_of_text = readable_end_;
+            readable_end_ = text + spans_.size() + WORD_PADDING;
+            uint32_t ends[BATCH_CAPACITY];
+            if (spans_.size()) scanner_.fill_short(text, spans_.size(), ends);
+            // The words of all spans, without what joins them. After the words of a span, one more
+            // key stands for its tail and the token.
+            WordKey keys[MAX_SHORT_TEXT + JoinedSpans::MAX_SPANS];
+            const uint8_t* words[MAX_SHORT_TEXT + JoinedSpans::MAX_SPANS];
+            const typename Cache::View view = cache_.view();
+            const HashSeed seed = cache_.seed();  // a local copy stays in registers
+            size_t count = 0;
+            const uint32_t* next_end = ends;
+            uint32_t start = 0;
+            for (const auto& span : spans_) {
+                while (start < span.start) start = *next_end++;
+                while (start < span.end) {
+                    const uint8_t* const word = text + start;
+                    const uint32_t end = *next_end++, length = end - start;
+                    words[count] = word;
+                    if (length <= MAX_SHORT_WORD) {
+                        make_short_key(seed, word, length, keys[count]);
+                    } else {
+                        keys[count] = cache_.rare_key(word, length);
+                    }
+                    CS336_PREFETCH(&view.at(keys[count]));
+                    ++count;
+                    start = end;
+                }
+                words[count] = nullptr;
+                keys[count] = Cache::key_of_rest(seed, span.tail, span.tail_length, span.id);
+                CS336_PREFETCH(&view.at(keys[count]));
+                ++count;
+            }
+            out = fill_gaps(encode_keys(keys, words, count, out));
+            readable_end_ = end_of_text;
+            spans_.clear();
+            return out;
+        }
+
+        CS336_INLINE Id* encode_keys(const WordKey* keys, const uint8_t* const* words, size_t count,
+                                     Id* out) {
+            typename Cache::View view = cache_.view();
+            const JoinedSpans::Span* next_span = spans_.begin();
+            for (size_t i = 0; i < count; ++i) {
+                const typename Cache::Entry& entry = view.at(keys[i]);
+                if (entry.is_near(keys[i])) {
+                    std::memcpy(out, entry.lanes, 16);
+                    out += entry.count();
+                    next_span += !words[i];
+                    continue;
+                }
+                out = words[i] ? look_up<WORD>(keys[i], words[i], keys[i].length(), out)
+                               : encode_rest(keys[i], *next_span++, out);
+                view = cache_.view();
+            }
+            return out;
+        }
+
+        // Encode the tail of a span, as a text of its own, and the added token after it.
+        CS336_NOINLINE Id* encode_rest(const WordKey& key, const JoinedSpans::Span& span, Id* out) {
+            if (const typename Cache::Entry* entry = cache_.find(key, span.tail)) {
+                const Id* ids = Cache::ids(*entry, key);
+                return std::copy(ids, ids + Cache::num_ids(*entry), out);
+            }
+            out = fill_gaps(out);
+            Id* end = out;
+            ScanState state(scanner_.num_states());
+            for (size_t start = 0; start < span.tail_length;) {
+                const size_t stop = scanner_.next(span.tail, span.tail_length, start, state);
+                end = encode_alone(span.tail + start, stop - start, end);
+                start = stop;
+            }
+            if (span.id != NO_ID) *end++ = Id(span.id);
+            cache_.insert(key, span.tail, out, size_t(end - out));
+            return end;
+        }
+
         // Longer words are cut into parts if they contain a space.
         static constexpr size_t MAX_UNCUT = 32;
 
@@ -367,7 +476,6 @@ class TypedEncoder final : public Encoder {
         template <Piece PIECE>
         CS336_INLINE Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
                                       Id* out) {
-            constexpr size_t GROUP = 128;  // large enough to hide the memory latency
             WordKey keys[GROUP];
             uint32_t start = 0;
             for (size_t done = 0; done < num_words; done += GROUP) {
@@ -543,9 +651,11 @@ class TypedEncoder final : public Encoder {
         const JoinFilter& joins_;
         const UnmergedWords& unmerged_;
         const Scanner scanner_;
+        const Joints& joints_;
         WordMerger<Id> merger_;
         WordGroupMerger<Id> group_merger_;
         DropoutMerger<Id> dropout_merger_;
+        JoinedSpans spans_;
         Gap gaps_[WordGroupMerger<Id>::CAPACITY];
         size_t num_gaps_ = 0;
         Cache cache_;
@@ -557,6 +667,7 @@ class TypedEncoder final : public Encoder {
     UnmergedWords unmerged_;
     const std::shared_ptr<CacheBudget> budget_;
     const Scanner scanner_;
+    const Joints joints_;
     const SimdLevel simd_level_;
 };
 

@@ -55,6 +55,11 @@ class Scanner {
         }
     }
 
+    // Whether this object may scan.
+    bool exists() const { return program_ != nullptr; }
+    // Whether the pre-tokens after the start of one depend only on the text after it.
+    bool starts_again() const { return program_->starts_again(); }
+
     // The number of states to pass to the constructor of ScanState.
     size_t num_states() const { return program_->num_states(); }
 

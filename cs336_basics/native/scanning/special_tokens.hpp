@@ -42,6 +42,9 @@ class SpecialTokens {
         }
         forward_ = SortedTokens(tokens_);
         backward_ = SortedTokens(reversed);
+        for (const char first : first_bytes_) {
+            if (forward_.repeat(uint8_t(first)) && runs_.size() < UINT8_MAX) add_runs(first);
+        }
     }
 
     bool empty() const { return tokens_.empty(); }
@@ -154,6 +157,16 @@ class SpecialTokens {
             for (size_t byte = 0; byte < 256; ++byte) ends_[byte + 1] += ends_[byte];
         }
 
+        // Whether every token that starts with a byte repeats it, and there is such a token.
+        bool repeat(uint8_t byte) const {
+            const auto repeats = [&](const auto& token) {
+                return token.first.find_first_not_of(char(byte)) == std::string::npos;
+            };
+            return ends_[byte] < ends_[byte + 1] &&
+                   std::all_of(sorted_.begin() + ends_[byte], sorted_.begin() + ends_[byte + 1],
+                               repeats);
+        }
+
         // Call `visit(token)` for every token that is a prefix of the `size` bytes `text_byte(0)`,
         // `text_byte(1)`, ..., shortest first, until it returns true.
         template <class TextByte, class Visit>
@@ -181,8 +194,46 @@ class SpecialTokens {
         size_t ends_[257] = {};  // ends_[b]: the end of the tokens whose first byte is below b
     };
 
+    // For runs of a byte whose tokens all repeat it, such as spaces in vocabularies for code: the
+    // longest token in a run, by the length of the run.
+    void add_runs(char byte) {
+        std::vector<size_t> token_of_length;
+        for (size_t i = tokens_.size(); i--;) {  // shortest first
+            if (tokens_[i][0] != byte) continue;
+            token_of_length.resize(tokens_[i].size(),
+                                   token_of_length.empty() ? NONE : token_of_length.back());
+            token_of_length.push_back(i);
+        }
+        runs_.push_back(std::move(token_of_length));
+        runs_of_[uint8_t(byte)] = uint8_t(runs_.size());
+    }
+
+    // The number of bytes, at most `most`, at the start of a text that are equal to the first.
+    static size_t run_length(const uint8_t* text, size_t size, size_t most) {
+        size_t length = 1;
+#if defined(CS336_X86)
+        if (size >= 32) {  // most runs end here, without a branch that depends on their length
+            const __m128i first = _mm_set1_epi8(char(text[0]));
+            const auto equal = [&](size_t offset) {
+                const auto* bytes = reinterpret_cast<const __m128i*>(text + offset);
+                return uint32_t(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(bytes), first)));
+            };
+            const uint64_t others = ~uint64_t{equal(0) | equal(16) << 16};
+            length = size_t(lowest_bit(others));
+            if (length < 32) return std::min(most, length);
+        }
+#endif
+        while (length < most && length < size && text[length] == text[0]) ++length;
+        return std::min(most, length);
+    }
+
     // The longest token at `offset`, or NONE.
     size_t longest_at(const uint8_t* text, size_t size, size_t offset) const {
+        if (offset == size) return NONE;
+        if (const size_t number = runs_of_[text[offset]]) {
+            const std::vector<size_t>& tokens = runs_[number - 1];
+            return tokens[run_length(text + offset, size - offset, tokens.size() - 1)];
+        }
         size_t longest = NONE;
         forward_.each_match(
             size - offset, [&](size_t i) { return text[offset + i]; },
@@ -216,6 +267,8 @@ class SpecialTokens {
     bool have_rare_bytes_ = true, start_rarely_ = true;
     std::vector<size_t> rare_;         // the offset of each token's rarest byte
     SortedTokens forward_, backward_;  // the tokens, and the reversed tokens
+    std::vector<std::vector<size_t>> runs_;  // see add_runs
+    uint8_t runs_of_[256] = {};              // by first byte: index in `runs_` plus 1, or 0
     bool has_replacement_ = false;
 };
 

@@ -35,6 +35,7 @@ _CHECKED = (
     range(0xF900, 0x20000),
     range(0x2F800, 0x2FA20),
 )
+_BLOCK = 32
 _JOINING, _OTHER = 254, 255
 """Classes of characters; see native/unicode/normal_characters.hpp."""
 _HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
@@ -264,12 +265,27 @@ def _may_interact(character: str, normalizer: str) -> bool:
 def _joined_pairs() -> frozenset[tuple[int, int]]:
     """Return the pairs of code points that NFC and NFKC join, except those of Hangul."""
     pairs = set()
-    for codes in _CHECKED:
-        for code in codes:
-            parts = unicodedata.decomposition(chr(code)).split()
-            if len(parts) == 2 and parts[0][0] != "<" and _normalize("NFC", chr(code)) == chr(code):
-                pairs.add((int(parts[0], 16), int(parts[1], 16)))
+    for character in _unusual_characters():
+        parts = unicodedata.decomposition(character).split()
+        if len(parts) == 2 and parts[0][0] != "<" and _normalize("NFC", character) == character:
+            pairs.add((int(parts[0], 16), int(parts[1], 16)))
     return frozenset(pairs)
+
+
+@functools.cache
+def _unusual_characters() -> str:
+    """Return all marks and characters with a decomposition, and some other characters."""
+    # In a block of usual characters, each between two marks in the wrong order, the marks stay
+    # apart. Testing blocks takes less time than testing all characters.
+    unusual = []
+    for codes in _CHECKED:
+        characters = "".join(map(chr, codes))
+        for start in range(0, len(codes), _BLOCK):
+            block = characters[start : start + _BLOCK]
+            apart = "\u0307" + "\u0334\n\u0307".join(block) + "\u0334"
+            if not unicodedata.is_normalized("NFKD", apart):
+                unusual.append(block)
+    return "".join(unusual)
 
 
 def _with_marks() -> Iterator[int]:
@@ -290,14 +306,12 @@ def _seconds() -> frozenset[int]:
 def abnormal_codes(normalizer: str) -> frozenset[int]:
     """Return the code points that may not be normalized, depending on their neighbors."""
     codes = set(_seconds()) if normalizer in ("NFC", "NFKC") else set(_HANGUL_SYLLABLES)
-    for checked in _CHECKED:
-        # One call for all characters. A line break separates them and is always normalized.
-        lines = "\n".join(map(chr, checked))
-        alone = _normalize(normalizer, lines).split("\n")
-        characters = lines.split("\n")
-        for before, after in zip(characters, alone, strict=True):
-            if before != after or (before and unicodedata.combining(before)):
-                codes.add(ord(before))
+    characters = _unusual_characters()
+    # One call for all characters. A line break separates them and is always normalized.
+    alone = _normalize(normalizer, "\n".join(characters)).split("\n")
+    for before, after in zip(characters, alone, strict=True):
+        if before != after or unicodedata.combining(before):
+            codes.add(ord(before))
     return frozenset(codes)
 
 

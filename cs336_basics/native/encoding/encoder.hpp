@@ -167,7 +167,8 @@ class TypedEncoder final : public Encoder {
         return std::make_unique<Worker>(*this, budget_of_worker(cache_bytes));
     }
     // A worker that obeys a flag in place of its own.
-    std::unique_ptr<EncodingWorker> make_worker(std::shared_ptr<CacheBudget> budget,
+    class Worker;
+    std::unique_ptr<Worker> make_worker(std::shared_ptr<CacheBudget> budget,
                                                 const std::atomic<bool>& is_cancelled) const {
         return std::make_unique<Worker>(*this, std::move(budget), &is_cancelled);
     }
@@ -175,6 +176,7 @@ class TypedEncoder final : public Encoder {
     std::shared_ptr<CacheBudget> budget_of_worker(size_t cache_bytes) const {
         return cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : budget_;
     }
+    const JoinFilter& joins() const { return joins_; }
 
   private:
     using Cache = WordCache<Id>;
@@ -182,6 +184,7 @@ class TypedEncoder final : public Encoder {
     // map, so that no input can make lookups slow.
     using UnmergedWords = std::map<std::string, uint32_t, std::less<>>;
 
+  public:
     class Worker final : public EncodingWorker {
       public:
         Worker(const TypedEncoder& encoder, std::shared_ptr<CacheBudget> budget,
@@ -276,6 +279,18 @@ class TypedEncoder final : public Encoder {
             num_gaps_ = 0;
             Id* const out = static_cast<Id*>(output);
             return encode_alone(word, length, out) - out;
+        }
+
+        // Call this before `encode_parts`. The bytes up to `readable_end` can be read.
+        void start(const uint8_t* readable_end) {
+            readable_end_ = readable_end;
+            num_gaps_ = 0;
+        }
+
+        // Encode the parts of lines that LineCutter has found. Returns the end of the ids.
+        Id* encode_parts(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
+            stop_if_cancelled();
+            return fill_gaps(encode_batch<PART>(first, ends, count, out));
         }
 
       private:
@@ -662,6 +677,7 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
+  private:
     const MergeTable<Id> merges_;
     const JoinFilter joins_;
     UnmergedWords unmerged_;

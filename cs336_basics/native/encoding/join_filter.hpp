@@ -46,6 +46,16 @@ struct WindowMasks {
 
 inline constexpr WindowMasks WINDOW_MASKS;
 
+// What a byte is, for cutting lines into words. Bytes beyond ASCII are mostly letters.
+enum ByteKind { LETTER, DIGIT, SPACE, OTHER };
+constexpr int NUM_BYTE_KINDS = 4;
+
+CS336_INLINE ByteKind kind_of(uint8_t byte) {
+    if (byte >= 0x80 || uint8_t((byte | 0x20) - 'a') < 26) return LETTER;
+    if (uint8_t(byte - '0') < 10) return DIGIT;
+    return byte == ' ' ? SPACE : OTHER;
+}
+
 // If no merge joins a token that ends at a boundary between two bytes with a token that starts
 // there, the bytes before and after the boundary merge independently. The filter finds most of
 // these boundaries.
@@ -71,6 +81,8 @@ class JoinFilter {
             Mask& mask = masks_[join.window >> 16 & 0xFFFF];
             mask = mask ? mask & join.mask : join.mask;
             meets_[(join.window >> 16 & 0xFFFF) >> 6] |= uint64_t{1} << (join.window >> 16 & 63);
+            kinds_meet_[kind_of(uint8_t(join.window >> 16))][kind_of(uint8_t(join.window >> 24))] =
+                ~uint64_t{0};
         }
         for (const Join& join : joins) {
             const Mask mask = masks_[join.window >> 16 & 0xFFFF];
@@ -94,6 +106,11 @@ class JoinFilter {
         return meets_[bytes >> 6] >> (bytes & 63) & 1;
     }
 
+    // All bits if any merge joins two bytes of these kinds; otherwise, none.
+    CS336_INLINE uint64_t kinds_meet(ByteKind before, ByteKind after) const {
+        return kinds_meet_[before][after];
+    }
+
   private:
     static constexpr int MIN_BITS = 10;
     static constexpr size_t BITS_PER_MERGE = 8;
@@ -108,6 +125,7 @@ class JoinFilter {
     const uint64_t multiplier_;
     int shift_;
     uint64_t meets_[(1 << 16) / 64] = {};  // a bit for every two middle bytes
+    uint64_t kinds_meet_[NUM_BYTE_KINDS][NUM_BYTE_KINDS] = {};
     std::vector<Mask> masks_;              // by the two middle bytes
     std::vector<uint64_t> known_;          // a bit for every hash of the compared bytes
 };

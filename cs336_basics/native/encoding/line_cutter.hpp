@@ -1,5 +1,5 @@
-// LineCutter: cuts a pre-token of several words, such as a line, into parts that merge
-// independently and occur again: mostly words.
+// LineCutter: cuts pre-tokens of several words, such as lines, into parts that merge independently
+// and occur again: mostly words.
 
 #pragma once
 
@@ -23,9 +23,28 @@ class LineCutter {
   public:
     static constexpr size_t CAPACITY = 512;  // size of `ends`
 
-    // `joins` and the line must outlive this object.
-    LineCutter(const JoinFilter& joins, const uint8_t* line, size_t length)
-        : joins_(joins), line_(line), start_(line), position_(line), end_(line + length) {}
+    // `joins` and the text must outlive this object. The text is a single line.
+    LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length)
+        : LineCutter(joins, text, length, text, nullptr, 0) {}
+
+    // Lines also end at origin + line_ends[0], origin + line_ends[1] and so on, which are all within
+    // the text.
+    LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length, const uint8_t* origin,
+               const uint32_t* line_ends, size_t num_line_ends)
+        : joins_(joins),
+          text_(text),
+          start_(text),
+          position_(text),
+          end_(text + length),
+          origin_(origin),
+          next_line_end_(line_ends),
+          last_line_end_(line_ends + num_line_ends) {}
+
+    // Whether a part may end between two bytes, if the byte `next` follows them.
+    static bool may_end(uint8_t before, uint8_t after, uint8_t next) {
+        if (before == ' ') return after == ' ' && next != ' ';
+        return kind_of(before) != kind_of(after);
+    }
 
     // Find the next parts: [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on.
     // Returns their number; 0 after the last part. Throws std::length_error.
@@ -36,12 +55,12 @@ class LineCutter {
             if (position_ - start_ > ptrdiff_t(UINT32_MAX - 2 * CAPACITY)) {
                 throw std::length_error("a pre-token must be shorter than 4 GiB");
             }
-            const size_t num_candidates = find_candidates(ends);
-            for (size_t i = 0; i < num_candidates; ++i) {
-                const uint8_t* const boundary = start_ + ends[i];
-                ends[count] = ends[i];
-                count += !joins_.may_meet(boundary[-1], boundary[0]) ||
-                         !joins_.may_join(window_at(boundary));
+            for (size_t i = 0; i < CAPACITY / BLOCK && position_ < end_; ++i) {
+                const uint32_t offset = uint32_t(position_ - start_);
+                for (uint64_t mask = boundaries(); mask; mask &= mask - 1) {
+                    ends[count++] = offset + uint32_t(lowest_bit(mask));
+                }
+                position_ += std::min<size_t>(BLOCK, size_t(end_ - position_));
             }
             if (position_ == end_) ends[count++] = uint32_t(end_ - start_);
             if (count) start_ += ends[count - 1];
@@ -49,21 +68,24 @@ class LineCutter {
         return count;
     }
 
+    // Whether `fill` has returned all parts.
+    bool is_done() const { return start_ == end_; }
+
   private:
     static constexpr size_t BLOCK = 64;  // bytes
 
     // A bit for each byte of a block, or for the byte before or after it, by the kind of the byte.
-    // Bytes beyond ASCII are mostly letters; the remaining kind is everything else.
     struct Kinds {
         uint64_t letters = 0, digits = 0, spaces = 0;
 
         CS336_INLINE void add(uint8_t byte, int bit) {
-            const bool is_letter = byte >= 0x80 || uint8_t((byte | 0x20) - 'a') < 26;
-            letters |= uint64_t(is_letter) << bit;
-            digits |= uint64_t(uint8_t(byte - '0') < 10) << bit;
-            spaces |= uint64_t(byte == ' ') << bit;
+            const ByteKind kind = kind_of(byte);
+            letters |= uint64_t(kind == LETTER) << bit;
+            digits |= uint64_t(kind == DIGIT) << bit;
+            spaces |= uint64_t(kind == SPACE) << bit;
         }
     };
+
 
     // The kinds of the bytes of a block.
     static CS336_INLINE Kinds kinds_of(const uint8_t* block) {
@@ -90,21 +112,8 @@ class LineCutter {
         return kinds;
     }
 
-    // Write the boundaries from `position_` on, relative to `start_`. Returns
-    // their number.
-    CS336_INLINE size_t find_candidates(uint32_t* ends) {
-        size_t count = 0;
-        for (size_t i = 0; i < CAPACITY / BLOCK && position_ < end_; ++i) {
-            for (uint64_t mask = boundaries(); mask; mask &= mask - 1) {
-                ends[count++] = uint32_t(position_ - start_) + uint32_t(lowest_bit(mask));
-            }
-            position_ += std::min<size_t>(BLOCK, size_t(end_ - position_));
-        }
-        return count;
-    }
-
     // A bit for each byte of the block at `position_` before which a part may end.
-    CS336_INLINE uint64_t boundaries() const {
+    CS336_INLINE uint64_t boundaries() {
         const size_t size = std::min<size_t>(BLOCK, size_t(end_ - position_));
         Kinds kinds, before, after;
         if (size == BLOCK) {
@@ -114,35 +123,68 @@ class LineCutter {
             std::memcpy(copy, position_, size);
             kinds = kinds_of(copy);
         }
-        if (position_ > line_) before.add(position_[-1], 0);
+        if (position_ > text_) before.add(position_[-1], 0);
         if (position_ + BLOCK < end_) after.add(position_[BLOCK], 63);
-        const uint64_t after_letter = kinds.letters << 1 | before.letters;
-        const uint64_t after_digit = kinds.digits << 1 | before.digits;
-        const uint64_t after_space = kinds.spaces << 1 | before.spaces;
-        const uint64_t before_space = kinds.spaces >> 1 | after.spaces;
-        const uint64_t changes = (kinds.letters ^ after_letter) | (kinds.digits ^ after_digit) |
-                                 (kinds.spaces ^ after_space);
-        uint64_t found = (changes & ~after_space) | (kinds.spaces & after_space & ~before_space);
-        if (position_ == line_) found &= ~uint64_t{1};
+        uint64_t found = cuts_of(kinds, before, after);
+        for (; next_line_end_ != last_line_end_; ++next_line_end_) {
+            const size_t end = size_t(origin_ + *next_line_end_ - position_);
+            if (end >= BLOCK) break;
+            found |= uint64_t{1} << end;
+        }
+        if (position_ == text_) found &= ~uint64_t{1};
         return size == BLOCK ? found : found & ((uint64_t{1} << size) - 1);
+    }
+
+    // A bit for each byte of the block before which a part ends, if no line ends there.
+    CS336_INLINE uint64_t cuts_of(const Kinds& at, const Kinds& first, const Kinds& last) const {
+        const uint64_t after[NUM_BYTE_KINDS - 1] = {at.letters << 1 | first.letters,
+                                                    at.digits << 1 | first.digits,
+                                                    at.spaces << 1 | first.spaces};
+        const uint64_t before_space = at.spaces >> 1 | last.spaces;
+        const uint64_t changes = (at.letters ^ after[LETTER]) | (at.digits ^ after[DIGIT]) |
+                                 (at.spaces ^ after[SPACE]);
+        uint64_t cuts = (changes & ~after[SPACE]) | (at.spaces & after[SPACE] & ~before_space);
+        // No merge joins most kinds of bytes.
+        const auto meets = [&](ByteKind kind) {
+            uint64_t meeting = joins_.kinds_meet(OTHER, kind);
+            for (const ByteKind before : {LETTER, DIGIT, SPACE}) {
+                const uint64_t one = joins_.kinds_meet(before, kind);
+                meeting = (meeting & ~after[before]) | (one & after[before]);
+            }
+            return meeting;
+        };
+        const uint64_t others = ~(at.letters | at.digits | at.spaces);
+        uint64_t unclear = (meets(LETTER) & at.letters) | (meets(DIGIT) & at.digits) |
+                           (meets(SPACE) & at.spaces) | (meets(OTHER) & others);
+        for (unclear &= cuts; unclear; unclear &= unclear - 1) {
+            const int i = lowest_bit(unclear);
+            const uint8_t* const boundary = position_ + i;
+            if (boundary == text_ || boundary >= end_) continue;
+            const bool is_joined = joins_.may_meet(boundary[-1], boundary[0]) &&
+                                   joins_.may_join(window_at(boundary));
+            cuts ^= uint64_t(is_joined) << i;
+        }
+        return cuts;
     }
 
     CS336_INLINE JoinFilter::Window window_at(const uint8_t* boundary) const {
         JoinFilter::Window window = 0;
-        if (boundary - line_ >= 3 && end_ - boundary >= 5) {
+        if (boundary - text_ >= 3 && end_ - boundary >= 5) {
             std::memcpy(&window, boundary - 3, 8);
             return window;
         }
         for (int i = 0; i < 6; ++i) {
             const uint8_t* const byte = boundary + (i - 3);
-            if (byte >= line_ && byte < end_) window |= JoinFilter::Window(*byte) << 8 * i;
+            if (byte >= text_ && byte < end_) window |= JoinFilter::Window(*byte) << 8 * i;
         }
         return window;
     }
 
     const JoinFilter& joins_;
-    const uint8_t *const line_, *start_, *position_;  // the start of the next part; searched so far
+    const uint8_t *const text_, *start_, *position_;  // the start of the next part; searched so far
     const uint8_t* const end_;
+    const uint8_t* const origin_;
+    const uint32_t *next_line_end_, *const last_line_end_;
 };
 
 }  // namespace cs336

@@ -2,7 +2,8 @@
 //
 // A pre-token is a line or another long stretch of text. First, its words are encoded with the
 // merges within words, mostly by looking them up. Then, the resulting symbols are cut where no
-// merge joins two of them, and the few symbols between two cuts are merged.
+// merge joins two of them, and the few symbols between two cuts are merged. Both is done for many
+// pre-tokens at once, because code and poems have short lines.
 
 #pragma once
 
@@ -19,7 +20,9 @@
 
 #include "base/compiler.hpp"
 #include "encoding/encoder.hpp"
+#include "encoding/line_cutter.hpp"
 #include "encoding/superwords.hpp"
+#include "encoding/symbol_joiner.hpp"
 #include "word_merging/merge_table.hpp"
 #include "word_merging/word_merger.hpp"
 
@@ -61,25 +64,24 @@ class SuperwordEncoder final : public Encoder {
               merges_(encoder.merges_),
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
+              joiner_(superwords_, merges_, merger_),
               words_(encoder.words_.make_worker(budget, cancelled)) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
                       uint32_t separator, std::vector<int64_t>* ends) override {
+            words_->start(text + size);
+            joiner_.clear();
             return encode_around_special(
                 text, size, special, static_cast<Id*>(output), separator, ends,
                 [&](const uint8_t* part, size_t part_size, Id* out) {
-                    const auto encode_one = [&](const uint8_t* word, size_t length) {
-                        out += encode_word(word, length, text + size, out);
-                    };
                     scanner_.scan(
                         part, part_size,
                         [&](const uint8_t* first, const uint32_t* word_ends, size_t count) {
-                            for (size_t i = 0; i < count; ++i) {
-                                const uint32_t start = i ? word_ends[i - 1] : 0;
-                                encode_one(first + start, word_ends[i] - start);
-                            }
+                            out = encode_batch(first, word_ends, count, out);
                         },
-                        encode_one);
+                        [&](const uint8_t* word, size_t length) {
+                            out = encode_words(LineCutter(joins_, word, length), out);
+                        });
                     return out;
                 });
         }
@@ -89,15 +91,12 @@ class SuperwordEncoder final : public Encoder {
             if (special.tokens.may_occur_in(text, size)) {
                 return encode(text, size, special, output, NO_ID, nullptr);
             }
+            words_->start(text + size + WORD_PADDING);
+            joiner_.clear();
             uint32_t ends[BATCH_CAPACITY];
             const size_t num_words = scanner_.fill_short(text, size, ends);
             Id* const begin = static_cast<Id*>(output);
-            Id* out = begin;
-            for (size_t i = 0; i < num_words; ++i) {
-                const uint32_t start = i ? ends[i - 1] : 0;
-                out += encode_word(text + start, ends[i] - start, text + size + WORD_PADDING, out);
-            }
-            return out - begin;
+            return encode_batch(text, ends, num_words, begin) - begin;
         }
 
         void encode_bytes(const uint8_t* bytes, size_t size, void* output) override {
@@ -106,9 +105,11 @@ class SuperwordEncoder final : public Encoder {
 
         size_t encode_word(const uint8_t* word, size_t length, const uint8_t* readable_end,
                            void* output) override {
-            Id* const symbols = static_cast<Id*>(output);
-            const size_t num_symbols = words_->encode_word(word, length, readable_end, output);
-            return join_words(symbols, symbols + num_symbols) - symbols;
+            if (!length) return 0;
+            words_->start(readable_end);
+            joiner_.clear();
+            Id* const begin = static_cast<Id*>(output);
+            return encode_words(LineCutter(joins_, word, length), begin) - begin;
         }
 
         size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -131,61 +132,33 @@ class SuperwordEncoder final : public Encoder {
             return *whole_;
         }
 
-        // Merge symbols in place; the merges of the first step have been applied. Returns the end
-        // of the ids.
-        Id* join_words(Id* const symbols, const Id* const end) {
-            constexpr ptrdiff_t BLOCK = 64;  // boundaries
-            Id* out = symbols;
-            const Id* first = symbols;  // of the symbols since the last cut
-            for (const Id* start = symbols; start < end; start += BLOCK) {
-                const ptrdiff_t count = std::min<ptrdiff_t>(BLOCK, end - start);
-                // A bit for every symbol that no merge joins with the next one. No branch depends
-                // on the single boundaries, because they are unpredictable.
-                uint64_t cuts = 0;
-                const ptrdiff_t num_pairs = std::min<ptrdiff_t>(count, end - start - 1);
-                for (ptrdiff_t i = 0; i < num_pairs; ++i) {
-                    cuts |= uint64_t(!superwords_.may_join(start[i], start[i + 1])) << i;
+        // Encode the pre-tokens of a batch; see Scanner::scan. They are encoded together, except
+        // where a merge joins the end of one with the start of the next.
+        Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
+            uint32_t start = 0;
+            for (size_t i = 0, last = 0; i < count; i = last + 1) {
+                for (last = i; last + 1 < count; ++last) {
+                    const uint8_t* const end = first + ends[last];
+                    if (superwords_.may_meet(end[-1], end[0])) break;
                 }
-                if (num_pairs < count) cuts |= uint64_t{1} << num_pairs;
-                for (; cuts; cuts &= cuts - 1) {
-                    const Id* const next = start + lowest_bit(cuts) + 1;
-                    if (next - first == 1) {
-                        *out++ = *first;
-                    } else {
-                        out = merge(first, size_t(next - first), out);
-                    }
-                    first = next;
-                }
+                out = encode_words(LineCutter(joins_, first + start, ends[last] - start, first,
+                                              ends + i, last - i),
+                                   out);
+                start = ends[last];
             }
             return out;
         }
 
-        // Merge two or more symbols, which no merge joins with their neighbors. `out` may be at
-        // `symbols` or before.
-        CS336_INLINE Id* merge(const Id* symbols, size_t count, Id* out) {
-            if (count == 2) return merge_pair(symbols[0], symbols[1], out);
-            // The merger reads all symbols before it writes ids.
-            if (count > 3) return merger_.merge(symbols, count, out);
-            const Id a = symbols[0], b = symbols[1], c = symbols[2];
-            const uint32_t first = merges_.rank(a, b), second = merges_.rank(b, c);
-            const uint32_t rank = std::min(first, second);
-            if (rank == MergeTable<Id>::NO_RANK) {
-                out[0] = a;
-                out[1] = b;
-                out[2] = c;
-                return out + 3;
+        Id* encode_words(LineCutter cutter, Id* out) {
+            const uint8_t* start;
+            uint32_t ends[LineCutter::CAPACITY];
+            while (const size_t count = cutter.fill(start, ends)) {
+                const Id* const end = words_->encode_parts(start, ends, count,
+                                                           joiner_.place(ends[count - 1]));
+                out = joiner_.join(end, cutter.is_done(), out);
             }
-            const Id merged = merges_.merged(rank);
-            const bool is_left = first <= second;
-            return merge_pair(is_left ? merged : a, is_left ? c : merged, out);
-        }
-
-        CS336_INLINE Id* merge_pair(Id left, Id right, Id* out) const {
-            const uint32_t rank = merges_.rank(left, right);
-            const bool is_merged = rank != MergeTable<Id>::NO_RANK;
-            out[0] = is_merged ? merges_.merged(rank) : left;
-            out[1] = right;
-            return out + 2 - is_merged;
+            joiner_.trim();
+            return out;
         }
 
         const SuperwordEncoder& encoder_;
@@ -193,9 +166,11 @@ class SuperwordEncoder final : public Encoder {
         std::unique_ptr<EncodingWorker> whole_;  // made when it is needed
         const SuperwordMerges<Id>& superwords_;
         const MergeTable<Id>& merges_;
+        const JoinFilter& joins_ = encoder_.words_.joins();
         const Scanner scanner_;
         WordMerger<Id> merger_;
-        const std::unique_ptr<EncodingWorker> words_;
+        SymbolJoiner<Id> joiner_;
+        const std::unique_ptr<typename TypedEncoder<Id>::Worker> words_;
     };
 
     // The encoder of all merges, which is made when it is needed.

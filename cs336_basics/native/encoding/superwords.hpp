@@ -10,13 +10,15 @@
 #include "base/compiler.hpp"
 #include "base/hashing.hpp"
 #include "encoding/join_filter.hpp"
+#include "encoding/line_cutter.hpp"
 
 namespace cs336 {
 
-// Whether the tokens of a merge are of different words: a space starts the right one.
+// Whether a merge joins tokens of different words, as LineCutter finds words.
 inline bool joins_words(const Join& join) {
     const auto byte = [&](int i) { return uint8_t(join.window >> 8 * i); };
-    return byte(2) != ' ' && byte(3) == ' ';
+    const bool has_next = join.mask >> 4 & 1;
+    return LineCutter::may_end(byte(2), byte(3), has_next ? byte(4) : ' ');
 }
 
 // Two-stage training (Liu et al. 2025, SuperBPE) first learns merges within words, and then merges
@@ -45,6 +47,10 @@ class SuperwordMerges {
             const uint64_t bit = bit_of(Id(pair >> 32), Id(pair));
             known_[bit >> 6] |= uint64_t{1} << (bit & 63);
         }
+        for (size_t rank = first_rank_; rank < num_merges_; ++rank) {
+            const uint64_t bytes = joins[rank].window >> 16 & 0xFFFF;
+            meets_[bytes >> 6] |= uint64_t{1} << (bytes & 63);
+        }
     }
 
     // Whether it pays to encode in two steps, and the result is certainly the same.
@@ -57,6 +63,11 @@ class SuperwordMerges {
     CS336_INLINE bool may_join(Id left, Id right) const {
         const uint64_t bit = bit_of(left, right);
         return known_[bit >> 6] >> (bit & 63) & 1;
+    }
+    // Whether a merge of the second step joins these two bytes.
+    CS336_INLINE bool may_meet(uint8_t before, uint8_t after) const {
+        const unsigned bytes = before | unsigned(after) << 8;
+        return meets_[bytes >> 6] >> (bytes & 63) & 1;
     }
 
   private:
@@ -115,7 +126,8 @@ class SuperwordMerges {
     const size_t num_merges_, first_rank_;
     const uint64_t multiplier_;
     int shift_;
-    std::vector<uint64_t> known_;  // a bit for every hash of two symbols
+    std::vector<uint64_t> known_;            // a bit for every hash of two symbols
+    uint64_t meets_[(1 << 16) / 64] = {};    // a bit for every two bytes
 };
 
 }  // namespace cs336

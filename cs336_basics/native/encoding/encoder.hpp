@@ -198,6 +198,7 @@ class TypedEncoder final : public Encoder {
               merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
               group_merger_(encoder.merges_, encoder.simd_level_),
               dropout_merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
+              dropout_group_(encoder.merges_, encoder.simd_level_),
               cache_(std::move(budget)) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
@@ -294,6 +295,8 @@ class TypedEncoder final : public Encoder {
         }
 
       private:
+        using DropoutGroup = WordGroupMerger<Id, KeptMerges>;
+
         // Space in the output for the ids of a new word.
         struct Gap {
             WordKey key;
@@ -331,6 +334,7 @@ class TypedEncoder final : public Encoder {
             static_assert(MAX_LOOKED_UP <= MAX_GAP);
             WordKey keys[GROUP];
             uint32_t start = 0;
+            clear_dropped();  // an exception in the previous text may have left words
             for (size_t i = 0; i < num_words; start = ends[i++]) {
                 if (LOOKS_UP && i % GROUP == 0) {
                     make_keys(first, start, ends + i, std::min(GROUP, num_words - i), keys);
@@ -354,12 +358,37 @@ class TypedEncoder final : public Encoder {
                 } else {
                     end = fill_gaps(look_up<WORD>(key, word, length, out));
                 }
-                const KeptMerges kept(dropout, offset + start);
+                KeptMerges kept(dropout, offset + start);
                 const size_t num_merges = length - size_t(end - out);
-                out = kept.keep_first(num_merges) ? end
-                                                  : dropout_merger_.merge(word, length, kept, out);
+                if (kept.keep_first(num_merges)) {
+                    out = end;
+                } else if (length > DropoutGroup::MAX_LENGTH || !merger_.takes_groups()) {
+                    out = dropout_merger_.merge(word, length, kept, out);
+                } else {
+                    if (num_dropped_ == DropoutGroup::CAPACITY) out = merge_dropped(out);
+                    kept.start();
+                    dropout_group_.add(word, length, kept);
+                    dropped_[num_dropped_++] = {key, word, length, out};
+                    out += length;
+                }
             }
-            return out;
+            return LOOKS_UP ? merge_dropped(out) : out;
+        }
+
+        // Merge the words of `dropped_` as a group; see `fill_some_gaps`.
+        Id* merge_dropped(Id* end) {
+            if (!num_dropped_) return end;
+            dropout_group_.merge();
+            end = close_gaps(dropped_, num_dropped_, end, [this](size_t i, Id* out) {
+                return dropout_group_.ids(i, out);
+            });
+            clear_dropped();
+            return end;
+        }
+
+        void clear_dropped() {
+            dropout_group_.clear();
+            num_dropped_ = 0;
         }
 
         // Encode a word with dropout.
@@ -590,21 +619,31 @@ class TypedEncoder final : public Encoder {
                 }
                 group_merger_.merge();
             }
-            Id* out = gaps_[0].begin;
-            for (size_t i = 0; i < num_gaps_; ++i) {
+            end = close_gaps(gaps_, num_gaps_, end, [&](size_t i, Id* ids) {
                 const Gap& gap = gaps_[i];
-                Id* const ids = out;
-                out =
+                Id* const out =
                     is_group ? group_merger_.ids(i, ids) : merger_.merge(gap.word, gap.length, ids);
                 if (!cache_.find(gap.key, gap.word)) {  // a word may occur twice in the group
                     cache_.insert(gap.key, gap.word, ids, out - ids);
                 }
-                const Id* const next = gap.begin + gap.length;
-                const size_t num_known = (i + 1 < num_gaps_ ? gaps_[i + 1].begin : end) - next;
+                return out;
+            });
+            num_gaps_ = 0;
+            return end;
+        }
+
+        // Write the ids of the gaps with `write(i, out)`, and shift the ids that follow each gap.
+        // Returns the end of the ids.
+        template <class Write>
+        static CS336_INLINE Id* close_gaps(const Gap* gaps, size_t num_gaps, Id* end, Write write) {
+            Id* out = gaps[0].begin;
+            for (size_t i = 0; i < num_gaps; ++i) {
+                out = write(i, out);
+                const Id* const next = gaps[i].begin + gaps[i].length;
+                const size_t num_known = (i + 1 < num_gaps ? gaps[i + 1].begin : end) - next;
                 std::memmove(out, next, num_known * sizeof(Id));
                 out += num_known;
             }
-            num_gaps_ = 0;
             return out;
         }
 
@@ -671,6 +710,9 @@ class TypedEncoder final : public Encoder {
         WordGroupMerger<Id> group_merger_;
         DropoutMerger<Id> dropout_merger_;
         JoinedSpans spans_;
+        DropoutGroup dropout_group_;
+        Gap dropped_[DropoutGroup::CAPACITY];  // words with merges that are left out
+        size_t num_dropped_ = 0;
         Gap gaps_[WordGroupMerger<Id>::CAPACITY];
         size_t num_gaps_ = 0;
         Cache cache_;

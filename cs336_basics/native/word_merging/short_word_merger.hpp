@@ -9,6 +9,7 @@
 #include "base/compiler.hpp"
 #include "base/simd_level.hpp"
 #include "base/simd_target.hpp"
+#include "word_merging/kept_merges.hpp"
 #include "word_merging/merge_table.hpp"
 
 namespace cs336 {
@@ -83,9 +84,22 @@ CS336_INLINE ShortWordChange merge_pair(const MergeTable<Id>& merges, ShortWord<
     return change;
 }
 
+// The lowest number that is at least `first`, or UNRANKED. With all merges, `first` is 0.
+template <class Kept>
+CS336_INLINE int32_t least_number(const int32_t* numbers, uint32_t capacity, int32_t first) {
+    int32_t least = UNRANKED;
+    for (uint32_t i = 0; i < capacity; ++i) {
+        const bool is_left = Kept::ALL || numbers[i] >= first;
+        least = std::min(least, is_left ? numbers[i] : UNRANKED);
+    }
+    return least;
+}
+
 // Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost. The
 // vocabulary may have at most MAX_NUMBERED_MERGES merges. Finding the lowest numbers takes time
 // quadratic in the length of the word, which is small.
+//
+// With dropout, the pairs of a step are visited in this order until one is kept.
 template <class Id>
 class ShortWordMerger {
   public:
@@ -95,27 +109,28 @@ class ShortWordMerger {
         : merges_(merges), simd_level_(simd_level) {}
 
     // Write the ids of a word of 1 to MAX_LENGTH bytes or symbols. Returns the end of the ids.
-    template <class Unit>
-    Id* merge(const Unit* word, size_t length, Id* out) const {
+    // `kept` is AllMerges or a started KeptMerges.
+    template <class Unit, class Kept = AllMerges>
+    Id* merge(const Unit* word, size_t length, Id* out, Kept kept = Kept()) const {
         if (length == 1) {
             *out = merges_.symbol(*word);
             return out + 1;
         }
 #if defined(CS336_X86)
         if (simd_level_ == SimdLevel::AVX512) {
-            if (length <= 16) return merge_in_registers<1>(word, uint32_t(length), out);
-            if (length <= 32) return merge_in_registers<2>(word, uint32_t(length), out);
-            return merge_in_registers<4>(word, uint32_t(length), out);
+            if (length <= 16) return merge_in_registers<1>(word, uint32_t(length), out, kept);
+            if (length <= 32) return merge_in_registers<2>(word, uint32_t(length), out, kept);
+            return merge_in_registers<4>(word, uint32_t(length), out, kept);
         }
         if (simd_level_ == SimdLevel::AVX2) {
-            if (length <= 16) return merge_for_avx2<16>(word, uint32_t(length), out);
-            if (length <= 32) return merge_for_avx2<32>(word, uint32_t(length), out);
-            return merge_for_avx2<64>(word, uint32_t(length), out);
+            if (length <= 16) return merge_for_avx2<16>(word, uint32_t(length), out, kept);
+            if (length <= 32) return merge_for_avx2<32>(word, uint32_t(length), out, kept);
+            return merge_for_avx2<64>(word, uint32_t(length), out, kept);
         }
 #endif
-        if (length <= 16) return merge_portable<16>(word, uint32_t(length), out);
-        if (length <= 32) return merge_portable<32>(word, uint32_t(length), out);
-        return merge_portable<64>(word, uint32_t(length), out);
+        if (length <= 16) return merge_portable<16>(word, uint32_t(length), out, kept);
+        if (length <= 32) return merge_portable<32>(word, uint32_t(length), out, kept);
+        return merge_portable<64>(word, uint32_t(length), out, kept);
     }
 
   private:
@@ -123,15 +138,20 @@ class ShortWordMerger {
     using Word = ShortWord<Id, CAPACITY>;
 
     // Inlined into callers, so that the compiler vectorizes it for their instruction sets.
-    template <uint32_t CAPACITY, class Unit>
-    CS336_INLINE Id* merge_in_array(const Unit* units, uint32_t length, Id* out) const {
+    template <uint32_t CAPACITY, class Unit, class Kept>
+    CS336_INLINE Id* merge_in_array(const Unit* units, uint32_t length, Id* out, Kept kept) const {
         Word<CAPACITY> word;
         word.start(merges_, units, length);
         int32_t* const numbers = word.numbers;
+        int32_t first = 0;  // lower numbers were left out in this step
         for (;;) {
-            int32_t least = UNRANKED;
-            for (uint32_t i = 0; i < CAPACITY; ++i) least = std::min(least, numbers[i]);
+            const int32_t least = least_number<Kept>(numbers, CAPACITY, first);
             if (least >= UNRANKED) return word.write(out);
+            if (!kept.next()) {
+                first = least + 1;
+                continue;
+            }
+            first = 0;
             const ShortWordChange change = merge_pair(merges_, word, least);
             numbers[change.right] = UNRANKED;
             numbers[change.merged] = change.merged_pair;
@@ -139,34 +159,48 @@ class ShortWordMerger {
         }
     }
 
-    template <uint32_t CAPACITY, class Unit>
-    CS336_NOINLINE Id* merge_portable(const Unit* units, uint32_t length, Id* out) const {
-        return merge_in_array<CAPACITY>(units, length, out);
+    template <uint32_t CAPACITY, class Unit, class Kept>
+    CS336_NOINLINE Id* merge_portable(const Unit* units, uint32_t length, Id* out,
+                                      Kept kept) const {
+        return merge_in_array<CAPACITY>(units, length, out, kept);
     }
 
 #if defined(CS336_X86)
     // For words that are not cached, AVX2 is 1.1 to 1.2 times as fast as SSE2 on Zen 3.
-    template <uint32_t CAPACITY, class Unit>
-    CS336_AVX2 CS336_NOINLINE Id* merge_for_avx2(const Unit* units, uint32_t length,
-                                                 Id* out) const {
-        return merge_in_array<CAPACITY>(units, length, out);
+    template <uint32_t CAPACITY, class Unit, class Kept>
+    CS336_AVX2 CS336_NOINLINE Id* merge_for_avx2(const Unit* units, uint32_t length, Id* out,
+                                                 Kept kept) const {
+        return merge_in_array<CAPACITY>(units, length, out, kept);
     }
 
     // Like merge_in_array, but keeps the numbers in registers. With an array, every merge stores
     // single numbers and reads them back as vectors, so the merge waits for its own stores. For
     // Chinese text without a cache, the array version reaches 60 MB/s on Zen 5 and the register
     // version 86 MB/s.
-    template <int REGISTERS, class Unit>
-    CS336_AVX512 Id* merge_in_registers(const Unit* units, uint32_t length, Id* out) const {
+    template <int REGISTERS, class Unit, class Kept>
+    CS336_AVX512 Id* merge_in_registers(const Unit* units, uint32_t length, Id* out,
+                                        Kept kept) const {
         Word<16 * REGISTERS> word;
         word.start(merges_, units, length);
         __m512i open[REGISTERS];
         for (int r = 0; r < REGISTERS; ++r) open[r] = _mm512_load_si512(word.numbers + 16 * r);
+        const __m512i unranked = _mm512_set1_epi32(UNRANKED);
+        int32_t first = 0;  // lower numbers were left out in this step
         for (;;) {
-            __m512i lower = open[0];
-            for (int r = 1; r < REGISTERS; ++r) lower = _mm512_min_epi32(lower, open[r]);
+            __m512i lower = unranked;
+            for (int r = 0; r < REGISTERS; ++r) {
+                const __mmask16 is_left =
+                    Kept::ALL ? __mmask16(0xFFFF)
+                              : _mm512_cmpge_epi32_mask(open[r], _mm512_set1_epi32(first));
+                lower = _mm512_mask_min_epi32(lower, is_left, lower, open[r]);
+            }
             const int32_t least = _mm512_reduce_min_epi32(lower);
             if (least >= UNRANKED) return word.write(out);
+            if (!kept.next()) {
+                first = least + 1;
+                continue;
+            }
+            first = 0;
             const ShortWordChange change = merge_pair(merges_, word, least);
             const uint64_t right = uint64_t{1} << change.right;
             const uint64_t merged = uint64_t{1} << change.merged;

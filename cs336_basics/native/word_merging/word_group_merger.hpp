@@ -18,7 +18,7 @@ namespace cs336 {
 // When a word is merged alone, each merge waits for a table lookup and for mispredicted branches.
 // In a group, the merges of different words overlap, and merging 32 words takes half the time. The
 // requirements and results are the same as for ShortWordMerger.
-template <class Id>
+template <class Id, class Kept = AllMerges>
 class WordGroupMerger {
   public:
     static constexpr size_t CAPACITY = 64;
@@ -29,8 +29,10 @@ class WordGroupMerger {
 
     void clear() { size_ = 0; }
 
-    // Add a word of 1 to MAX_LENGTH bytes. The group must have fewer than CAPACITY words.
-    CS336_INLINE void add(const uint8_t* bytes, size_t length) {
+    // Add a word of 1 to MAX_LENGTH bytes. The group must have fewer than CAPACITY words. `kept` is
+    // the same as for ShortWordMerger.
+    CS336_INLINE void add(const uint8_t* bytes, size_t length, const Kept& kept = Kept()) {
+        kept_[size_] = kept;
         words_[size_++].start(merges_, bytes, uint32_t(length));
     }
 
@@ -78,12 +80,17 @@ class WordGroupMerger {
 
     // Find the next merge of each word, and move the words that have one to the front. Returns the
     // number of these words.
-    static CS336_INLINE size_t find_least(Merge* merges, size_t num_merges) {
+    CS336_INLINE size_t find_least(Merge* merges, size_t num_merges) {
         size_t num_open = 0;
         for (size_t i = 0; i < num_merges; ++i) {
             Word* const word = merges[i].word;
-            int32_t least = word->numbers[0];
-            for (size_t j = 1; j < MAX_LENGTH; ++j) least = std::min(least, word->numbers[j]);
+            int32_t least = least_number<AllMerges>(word->numbers, MAX_LENGTH, 0);
+            if (!Kept::ALL) {
+                Kept& kept = kept_[word - words_];
+                while (least < UNRANKED && !kept.next()) {
+                    least = least_number<Kept>(word->numbers, MAX_LENGTH, least + 1);
+                }
+            }
             merges[num_open].word = word;
             merges[num_open].number = least;
             num_open += least < UNRANKED;
@@ -124,6 +131,7 @@ class WordGroupMerger {
     const SimdLevel simd_level_;
     size_t size_ = 0;
     Word words_[CAPACITY] = {};
+    Kept kept_[CAPACITY] = {};
 };
 
 }  // namespace cs336

@@ -9,7 +9,7 @@ from functools import cached_property
 from unicodedata import east_asian_width
 
 from cs336_basics._support.visible import visible
-from cs336_basics.bpe.reference import Pair, Symbols, merge_pair, split_bytes
+from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 from cs336_basics.bpe.rules import Rules
 
 MOST_BYTES = 500
@@ -50,11 +50,11 @@ class Moment:
 
     def split(self) -> list[Symbols]:
         """Return the symbols of each word before the first merge."""
-        return [split_bytes(word) for word in self.word_counts]
+        return [self.rules.start.split(word) for word in self.word_counts]
 
     def tokens(self) -> list[bytes]:
-        """Return the token of each id: the 256 bytes, then the merged tokens."""
-        return [*split_bytes(bytes(range(256))), *(left + right for left, right in self.merges)]
+        """Return the token of each symbol: those before the first merge, then the merged ones."""
+        return [*self.rules.start.symbols, *(left + right for left, right in self.merges)]
 
     def pairs(self) -> list[tuple[Pair, int]]:
         """Return the pairs and their counts, starting with the next pair to merge."""

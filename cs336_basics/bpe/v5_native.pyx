@@ -219,6 +219,8 @@ class NativeTrainer(BPE_Trainer):
         cdef unique_ptr[CFlatMergeLoop] loop
         options.num_merges = len(moment.merges)
         options.keep_going = keep_going
+        options.start_merges = moment.rules.start.merge_ids()
+        options.start_tokens = moment.rules.start.symbols[NUM_BYTES:]
         if moment.rules.limits:
             options.refuse = refuse
             options.rules = <void*>moment.rules

@@ -10,6 +10,7 @@ from cs336_basics._support.validation import Amount, Checked, one_of, option
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.bpe.drawing import MOST_BYTES
 from cs336_basics.bpe.explain import explain as drawings
+from cs336_basics.bpe.explain import explain_superwords
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, Several
 
@@ -27,12 +28,23 @@ class Options(Checked):
         f"one of {', '.join(TRAINERS)} (default: every one that is built)", None, metavar="NAME"
     )
     merges: Amount = option("number of merges to apply before drawing", 2)
+    superwords_after: Amount | None = option(
+        "learn superwords after this number of merges within words: the text is a line, and "
+        "--merges may join its words",
+        None,
+        metavar="N",
+    )
 
 
 def explain(options: Options) -> None:
     """Print the drawings."""
+    text = " ".join(options.words)
+    if options.superwords_after is not None:
+        line = os.fsencode(" ".join(text.split())).decode(errors="replace")
+        say(explain_superwords(line, options.superwords_after, options.merges, options.trainer))
+        return
     # Invalid UTF-8 in arguments arrives as surrogates. fsencode restores the bytes.
-    words = map(os.fsencode, " ".join(options.words).split())
+    words = map(os.fsencode, text.split())
     say(drawings(words, options.merges, options.trainer))
 
 
@@ -42,4 +54,5 @@ COMMAND = Command(
     explain,
     'explain "low lower widest"',
     'explain "low low low lower widest" --trainer heap --merges 3',
+    'explain "in the end of the day, at the end" --superwords-after 8 --trainer naive',
 )

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
 from cs336_basics._support.errors import UnavailableError
-from cs336_basics.bpe.drawing import MOST_BYTES
-from cs336_basics.bpe.explain import draw, explain
+from cs336_basics.bpe.drawing import MOST_BYTES, pair_text, symbol_text
+from cs336_basics.bpe.explain import draw, explain, explain_superwords
+from cs336_basics.bpe.superwords import MAX_WORDS
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
+from cs336_basics.splitting import pretokenize
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, specified_merges
 from tests.errors import rejects
 
@@ -189,3 +191,35 @@ def test_a_trainer_that_is_not_built_is_omitted(monkeypatch):
         explain(WORDS, 2, "native")
     with rejects("trainer", "hep"):
         explain(WORDS, 2, "hep")
+
+
+LINE = "in the end of the day, at the end of the end"
+
+
+@every_trainer
+@given(num_word_merges=st.integers(0, 12), num_merges=st.integers(0, 5))
+def test_superwords_are_drawn_with_the_counts_of_the_specification(
+    name, num_word_merges, num_merges
+):
+    drawing = explain_superwords(LINE, num_word_merges, num_merges, name)
+    words = Counter(word.encode() for word in pretokenize(LINE, "gpt2"))
+    first = specified_merges(words, num_word_merges)
+    line = {LINE.encode(): 1}
+    merges = specified_merges(line, num_merges, before=first, max_words=MAX_WORDS)
+    symbols = [bytes([byte]) for byte in LINE.encode()]
+    for pair in [*first, *merges]:
+        merge_everywhere([(symbols, 1)], *pair)
+    head, _, rest = drawing.partition("\n\n")
+    in_words = "".join(f" {pair_text(pair)}" for pair in first) or " none"
+    assert head.splitlines()[0].removesuffix("; no pair is left") == "merges in words:" + in_words
+    shown = head.splitlines()[1].removesuffix("; no pair is left")
+    assert shown == "superwords:" + ("".join(f" {pair_text(pair)}" for pair in merges) or " none")
+    assert rest.startswith(f"{name}\n\n")
+    expected = Counter(p for p in pairwise(symbols) if p[0].isalnum() and p[1].isalnum())
+    if name == "native":  # rarer pairs are not stored, and none before the first merge
+        found = re.search(r"threshold: (\d+)", rest)
+        threshold = int(found[1]) if found else len(LINE)
+        expected = {pair: count for pair, count in expected.items() if count >= threshold}
+    assert drawn_counts(name, rest) == expected
+    if name == "naive":
+        assert " ".join(symbol_text(symbol) for symbol in symbols) in rest

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from cs336_basics.bpe.explain import explain as explained
+from cs336_basics.bpe.explain import explain_superwords
 from tests.commands.small_run import command, error_of
 
 explain = command("explain")
@@ -37,3 +38,12 @@ def test_words_may_look_like_options(capsys):
     assert explain(["--trainer", "naive", "--merges=0", "--", "--a_b", "-x"]) == 0
     printed = capsys.readouterr().out
     assert printed == explained([b"--a_b", b"-x"], 0, "naive") + "\n"
+
+
+def test_superwords_are_explained(capsys):
+    text = "at the end  of the end"
+    assert explain([text, "--superwords-after", "5", "--merges", "3", "--trainer", "naive"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == explain_superwords("at the end of the end", 5, 3, "naive") + "\n"
+    assert explain([" ", "--superwords-after", "5"]) == 2
+    assert error_of(capsys, "explain")

@@ -192,6 +192,12 @@ def test_continuing_gives_the_superwords_of_a_single_run():
     assert max(map(num_words, vocab.values())) == MAX_WORDS
 
 
+def test_parity_has_no_superwords():
+    trainer = TRAINERS["native"](superwords_from=280)
+    with rejects("superwords_from", "measures words"):
+        trainer.train_parity_from_counts([{b"a": 1}, {b"b": 1}], 300, dev=[{b"a": 1}, {b"b": 1}])
+
+
 def test_superwords_need_a_pattern_of_words():
     lines = pattern_of_superwords("gpt2")
     with rejects("pattern", "which is also the pattern of the superwords"):

@@ -16,8 +16,10 @@ from cs336_basics.counting import count_texts
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.splitting import Splitter, pattern_of_superwords
+from cs336_basics.tokenizer.dropout import Dropout
 from cs336_basics.tokenizer.editing.prune import prune
 from cs336_basics.tokenizer.merged_words import merge_steps
+from cs336_basics.tokenizer.reference import encode_text_with_dropout
 from tests.errors import rejects
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import BYTES, END, reference_ids, skip_unless_available
@@ -112,6 +114,29 @@ def test_hostile_merges_are_encoded_as_defined(seed, text):
     check_ids(hostile_tokenizer(seed), text)
 
 
+def check_dropped_ids(tokenizer, texts, dropout):
+    expected = [
+        encode_text_with_dropout(
+            text, tokenizer.vocab, tokenizer.merges, dropout, index, [END], tokenizer.pattern
+        )
+        for index, text in enumerate(texts)
+    ]
+    assert tokenizer.encode_batch(texts, dropout=dropout) == expected
+    assert tokenizer.decode_batch(expected) == texts
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 2**32),
+    st.lists(random_lines, min_size=1, max_size=3),
+    st.sampled_from([0.05, 0.5, 0.95]),
+)
+def test_superwords_are_left_out_as_defined(seed, texts, probability):
+    dropout = Dropout(probability, seed)
+    check_dropped_ids(superword_tokenizer(texts, 270, 320), texts, dropout)
+    check_dropped_ids(hostile_tokenizer(seed), texts, dropout)
+
+
 @pytest.mark.slow
 @settings(max_examples=10_000)
 @given(
@@ -120,8 +145,11 @@ def test_hostile_merges_are_encoded_as_defined(seed, text):
     st.integers(257, 300),
 )
 def test_superwords_are_encoded_as_defined_at_length(texts, text, words_size):
-    check_ids(superword_tokenizer(texts, words_size, 320), text)
-    check_ids(hostile_tokenizer(words_size * 7919 + len(text)), text)
+    tokenizer = superword_tokenizer(texts, words_size, 320)
+    hostile = hostile_tokenizer(words_size * 7919 + len(text))
+    for each in (tokenizer, hostile):
+        check_ids(each, text)
+        check_dropped_ids(each, [text], Dropout(0.2, len(text)))
 
 
 def test_one_long_line_is_encoded_in_pieces(tokenizer):

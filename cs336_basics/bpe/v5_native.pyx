@@ -237,7 +237,10 @@ class NativeTrainer(BPE_Trainer):
             if stored.count >= loop.get().threshold():
                 postings = [stored.postings[j] for j in range(stored.num_postings)]
                 pairs.append((stored.left, stored.right, stored.count, postings))
-        return _drawing(cells, pairs, loop.get().threshold(), moment.tokens())
+        widths = dict.fromkeys(moment.rules.start.symbols, 1)
+        for left, right in moment.merges:
+            widths[left + right] = widths[left] + widths[right]
+        return _drawing(cells, pairs, loop.get().threshold(), moment.tokens(), widths)
 
 
 cdef list run_loop(CMergeLoop* loop, double step_seconds, list tokens, recorder):
@@ -294,7 +297,7 @@ class _Translated:
         return self._rules.refuse((left.translate(self._back), right.translate(self._back)), count)
 
 
-def _drawing(cells, pairs, threshold, tokens):
+def _drawing(cells, pairs, threshold, tokens, widths):
     """Return a text drawing of the loop's data.
 
     Args:
@@ -302,10 +305,11 @@ def _drawing(cells, pairs, threshold, tokens):
         pairs: (left id, right id, count, postings) of the stored pairs.
         threshold: Minimum count of the stored pairs.
         tokens: Tokens by id.
+        widths: Number of cells of each token: 1 before the first merge.
     """
     rows = []
     for left, right, count, postings in sorted(pairs, key=lambda pair: -pair[2]):
-        width = len(tokens[left])
+        width = widths[tokens[left]]
         # A posting is current if the two tokens of its pair are still adjacent there.
         marked = [
             str(p) if cells[p] == left and cells[p + width] == right else f"{p}*" for p in postings

@@ -166,10 +166,10 @@ class TypedEncoder final : public Encoder {
     std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
         return std::make_unique<Worker>(*this, budget_of_worker(cache_bytes));
     }
-    // A worker that obeys a flag in place of its own.
     class Worker;
+    // A worker that obeys a flag in place of its own.
     std::unique_ptr<Worker> make_worker(std::shared_ptr<CacheBudget> budget,
-                                                const std::atomic<bool>& is_cancelled) const {
+                                        const std::atomic<bool>& is_cancelled) const {
         return std::make_unique<Worker>(*this, std::move(budget), &is_cancelled);
     }
     // The budget of the cache of a worker; see Encoder::make_worker.

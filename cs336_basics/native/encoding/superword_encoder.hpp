@@ -3,7 +3,8 @@
 // A pre-token is a line or another long stretch of text. First, its words are encoded with the
 // merges within words, mostly by looking them up. Then, the resulting symbols are cut where no
 // merge joins two of them, and the few symbols between two cuts are merged. Both is done for many
-// pre-tokens at once, because code and poems have short lines.
+// pre-tokens at once, because code and poems have short lines. The ids of short lines that recur are
+// in a cache.
 
 #pragma once
 
@@ -65,6 +66,7 @@ class SuperwordEncoder final : public Encoder {
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
               joiner_(superwords_, merges_, merger_),
+              lines_(budget),
               words_(encoder.words_.make_worker(budget, cancelled)) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
@@ -132,10 +134,51 @@ class SuperwordEncoder final : public Encoder {
             return *whole_;
         }
 
-        // Encode the pre-tokens of a batch; see Scanner::scan. They are encoded together, except
-        // where a merge joins the end of one with the start of the next.
+        // Encode the pre-tokens of a batch; see Scanner::scan. If they are short, as in code, some
+        // have occurred before and are in the cache.
         Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
-            uint32_t start = 0;
+            if (!count || ends[count - 1] / count >= SHORT_LINE) {
+                return encode_lines(first, 0, ends, count, out);
+            }
+            size_t done = 0;
+            uint32_t start = 0, done_start = 0;
+            for (size_t i = 0; i < count; start = ends[i++]) {
+                const size_t length = ends[i] - start;
+                if (length <= MAX_SHORT_WORD || length > Cache::MAX_WORD) continue;
+                const uint8_t* const line = first + start;
+                const WordKey key = lines_.rare_key(line, length);
+                const typename Cache::Entry* const entry = lines_.find(key, line);
+                if (!entry && !was_seen(key)) continue;
+                out = encode_lines(first, done_start, ends + done, i - done, out);
+                if (entry) {
+                    const Id* const ids = Cache::ids(*entry, key);
+                    out = std::copy(ids, ids + Cache::num_ids(*entry), out);
+                } else {
+                    const Id* const ids = out;
+                    out = encode_lines(first, start, ends + i, 1, out);
+                    lines_.insert(key, line, ids, size_t(out - ids));
+                }
+                done = i + 1;
+                done_start = ends[i];
+            }
+            return encode_lines(first, done_start, ends + done, count - done, out);
+        }
+
+        // Whether a line has probably occurred before. WordCache::was_seen is always true while the
+        // table is small, so that lines would be encoded one by one.
+        bool was_seen(const WordKey& key) {
+            if (seen_.empty()) seen_.resize(size_t{1} << SEEN_BITS);
+            uint8_t& seen = seen_[key.hash >> (64 - SEEN_BITS)];
+            const uint8_t next_bits = uint8_t(key.hash >> (56 - SEEN_BITS)) | 1;
+            const bool equal = seen == next_bits;
+            seen = next_bits;
+            return equal;
+        }
+
+        // Encode pre-tokens that follow each other from `start` on. They are encoded together,
+        // except where a merge joins the end of one with the start of the next.
+        Id* encode_lines(const uint8_t* first, uint32_t start, const uint32_t* ends, size_t count,
+                         Id* out) {
             for (size_t i = 0, last = 0; i < count; i = last + 1) {
                 for (last = i; last + 1 < count; ++last) {
                     const uint8_t* const end = first + ends[last];
@@ -161,6 +204,10 @@ class SuperwordEncoder final : public Encoder {
             return out;
         }
 
+        using Cache = WordCache<Id>;
+        static constexpr size_t SHORT_LINE = 64;  // bytes, the mean of a batch
+        static constexpr int SEEN_BITS = 16;
+
         const SuperwordEncoder& encoder_;
         const std::shared_ptr<CacheBudget> budget_;
         std::unique_ptr<EncodingWorker> whole_;  // made when it is needed
@@ -170,6 +217,8 @@ class SuperwordEncoder final : public Encoder {
         const Scanner scanner_;
         WordMerger<Id> merger_;
         SymbolJoiner<Id> joiner_;
+        Cache lines_;
+        std::vector<uint8_t> seen_;  // index: first bits of a line's hash; value: the next bits
         const std::unique_ptr<typename TypedEncoder<Id>::Worker> words_;
     };
 

@@ -132,7 +132,13 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "browser",
     ),
     "Content, such as decoded": (f"{_CLI}test_text_from_a_file_is_printed_as_it_is",),
-    "Damaged and hostile files": ("damaged-files", "corruption", "memory", "time-of-hostile-texts"),
+    "Damaged and hostile files": (
+        "damaged-files",
+        "corruption",
+        "memory",
+        "time-of-hostile-texts",
+        "instructions-of-long-words",
+    ),
     "Rows and pre-tokens of more": (
         "memory",
         "tests/counting/test_counting.py::"

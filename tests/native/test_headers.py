@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,15 @@ def check(headers, directory):
     command = [*compiler(), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", source]
     compiled = subprocess.run(command, capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
+
+
+def test_lines_have_at_most_100_columns():
+    generated = NATIVE / "scanning" / "named_programs.hpp"
+    paths = [path for path in NATIVE.parent.rglob("*") if path.suffix in (".hpp", ".pyx", ".pxd")]
+    paths += Path(__file__).parent.glob("*.[ch]pp")
+    for path in {*paths} - {generated}:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert len(line) <= 100, f"{path}, line {number}"
 
 
 def test_no_header_includes_python():

@@ -27,8 +27,8 @@ class LineCutter {
     LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length)
         : LineCutter(joins, text, length, text, nullptr, 0) {}
 
-    // Lines also end at origin + line_ends[0], origin + line_ends[1] and so on, which are all within
-    // the text.
+    // Lines also end at origin + line_ends[0], origin + line_ends[1] and so on, which are all
+    // within the text.
     LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length, const uint8_t* origin,
                const uint32_t* line_ends, size_t num_line_ends)
         : joins_(joins),
@@ -86,7 +86,6 @@ class LineCutter {
         }
     };
 
-
     // The kinds of the bytes of a block.
     static CS336_INLINE Kinds kinds_of(const uint8_t* block) {
         Kinds kinds;
@@ -141,8 +140,8 @@ class LineCutter {
                                                     at.digits << 1 | first.digits,
                                                     at.spaces << 1 | first.spaces};
         const uint64_t before_space = at.spaces >> 1 | last.spaces;
-        const uint64_t changes = (at.letters ^ after[LETTER]) | (at.digits ^ after[DIGIT]) |
-                                 (at.spaces ^ after[SPACE]);
+        const uint64_t changes =
+            (at.letters ^ after[LETTER]) | (at.digits ^ after[DIGIT]) | (at.spaces ^ after[SPACE]);
         uint64_t cuts = (changes & ~after[SPACE]) | (at.spaces & after[SPACE] & ~before_space);
         // No merge joins most kinds of bytes.
         const auto meets = [&](ByteKind kind) {
@@ -160,8 +159,8 @@ class LineCutter {
             const int i = lowest_bit(unclear);
             const uint8_t* const boundary = position_ + i;
             if (boundary == text_ || boundary >= end_) continue;
-            const bool is_joined = joins_.may_meet(boundary[-1], boundary[0]) &&
-                                   joins_.may_join(window_at(boundary));
+            const bool is_joined =
+                joins_.may_meet(boundary[-1], boundary[0]) && joins_.may_join(window_at(boundary));
             cuts ^= uint64_t(is_joined) << i;
         }
         return cuts;

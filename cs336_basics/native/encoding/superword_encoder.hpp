@@ -3,8 +3,8 @@
 // A pre-token is a line or another long stretch of text. First, its words are encoded with the
 // merges within words, mostly by looking them up. Then, the resulting symbols are cut where no
 // merge joins two of them, and the few symbols between two cuts are merged. Both is done for many
-// pre-tokens at once, because code and poems have short lines. The ids of short lines that recur are
-// in a cache.
+// pre-tokens at once, because code and poems have short lines. The ids of short lines that recur
+// are in a cache.
 
 #pragma once
 
@@ -196,8 +196,8 @@ class SuperwordEncoder final : public Encoder {
             const uint8_t* start;
             uint32_t ends[LineCutter::CAPACITY];
             while (const size_t count = cutter.fill(start, ends)) {
-                const Id* const end = words_->encode_parts(start, ends, count,
-                                                           joiner_.place(ends[count - 1]));
+                const Id* const end =
+                    words_->encode_parts(start, ends, count, joiner_.place(ends[count - 1]));
                 out = joiner_.join(end, cutter.is_done(), out);
             }
             joiner_.trim();

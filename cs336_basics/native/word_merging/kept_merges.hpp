@@ -40,8 +40,8 @@ struct Dropout {
     bool all;                // leave out all merges: a probability of 1
 };
 
-// Decides which of the merges that are visited in a word are kept. A draw gives a gap: the number of
-// merges to keep before the next one that is left out.
+// Decides which of the merges that are visited in a word are kept. A draw gives a gap: the number
+// of merges to keep before the next one that is left out.
 class KeptMerges {
   public:
     static constexpr bool ALL = false;

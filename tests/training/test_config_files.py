@@ -223,7 +223,8 @@ def test_speedrun_is_tinystories_with_every_switch_on():
     )
     assert fast.data == plain.data
     assert (fast.max_steps, fast.batch_size) == (plain.max_steps, plain.batch_size)
-    switches = {"qk_norm": True, "tied_embeddings": True, "zero_init": True, "logit_soft_cap": 30.0}
+    switches = {"qk_norm": True, "tied_embeddings": True, "zero_init": True, "logit_soft_cap": 30.0,
+                "previous_token_heads": 2}  # fmt: skip
     assert fast.model == dataclasses.replace(plain.model, **switches)
     assert (plain.optimizer.kind, fast.optimizer.kind) == ("adamw", "muon")
     assert (plain.schedule.shape, fast.schedule.shape) == ("cosine", "linear")

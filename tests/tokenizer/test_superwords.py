@@ -157,6 +157,16 @@ def test_one_long_line_is_encoded_in_pieces(tokenizer):
     check_ids(tokenizer, line)
 
 
+@pytest.mark.parametrize("cache_size", [0, 1 << 14, 1 << 24])
+def test_short_lines_that_recur_have_the_same_ids(tokenizer, cache_size):
+    chooser = random.Random(8)
+    lines = ["".join(chooser.choices(WORDS, k=chooser.randrange(25))) for _ in range(12)]
+    lines += [chooser.choice(lines) + " of the end" for _ in range(4)]
+    cached = Tokenizer.of(tokenizer.definition, cache_size=cache_size)
+    for _ in range(4):
+        check_ids(cached, "\n".join(chooser.choices(lines, k=60)))
+
+
 def test_wide_ids_give_the_same_tokens(tokenizer):
     far = {i if i < 1400 else i + 70_000: token for i, token in tokenizer.vocab.items()}
     wide = Tokenizer(far, tokenizer.merges, [END], pattern=tokenizer.pattern)

@@ -5,7 +5,7 @@ algorithm is in `native/merging/flat_merge_loop.hpp`. This file passes the count
 as arrays, and runs the loop for a tenth of a second at a time so that Ctrl-C and the progress bar
 respond quickly.
 
-Cost per merge: O(occurrences of the pair), most of which are close together in memory. Main
+Cost per merge: O(occurrences of the pair). Most of these are close together in memory. Main
 drawback: the code is hard to change; read v1 to v4 first.
 """
 

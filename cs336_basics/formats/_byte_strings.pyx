@@ -199,7 +199,7 @@ cdef class TokenizerFile:
 
         Args:
             added: The ids of the added tokens by their content.
-            own: Contents of the added tokens whose bytes are also those of an ordinary token. They
+            own: Contents of the added tokens that have the same bytes as an ordinary token. They
                 are not among the words.
         """
         cdef vector[pair[string, uint32_t]] more
@@ -231,7 +231,7 @@ def words_of_ranks(bytes content not None, dict special not None, size_t max_byt
 
     Returns:
         The words, and the ids of the special tokens that are not among them, because their bytes
-        are also those of an ordinary token.
+        are also the bytes of an ordinary token.
     """
     cdef Words made = Words.__new__(Words)
     cdef vector[pair[string, uint32_t]] more

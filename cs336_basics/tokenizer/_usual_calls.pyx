@@ -24,7 +24,7 @@ cdef class UsualCalls:
     """
 
     cdef list encode(self, str text):
-        """Return the ids of a text in which all added tokens become ids."""
+        """Return the ids of a text, where all added tokens become ids."""
         return None
 
     cdef object encode_array(self, str text):

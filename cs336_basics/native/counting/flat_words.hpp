@@ -20,7 +20,7 @@
 
 namespace cs336 {
 
-// Sorts in two steps, each of which consists of independent tasks. The first step divides every
+// Sorts in two steps, each made of independent tasks. The first step divides every
 // segment of a table into buckets, which are ranges of the final order. The second step sorts every
 // bucket.
 class FlatWords {

@@ -62,7 +62,7 @@ class EncodingWorker {
   public:
     // After another thread sets this flag, `encode` soon throws Cancelled.
     std::atomic<bool> cancelled{false};
-    // Memory in which callers store ids and UTF-8 text.
+    // Memory where callers store ids and UTF-8 text.
     Buffer output, text;
 
     virtual ~EncodingWorker() = default;

@@ -49,7 +49,7 @@ class Crew {
         }
     }
 
-    // Call task(i) for every i < num_tasks, of which there are at most MOST_TASKS.
+    // Call task(i) for every i < num_tasks. There are at most MOST_TASKS tasks.
     template <class Task>
     void run(size_t num_tasks, const Task& task) {
         call_.store([](const void* context, size_t i) { (*static_cast<const Task*>(context))(i); },

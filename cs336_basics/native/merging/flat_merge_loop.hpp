@@ -210,7 +210,7 @@ class FlatMergeLoop final : public MergeLoop {
         each_part([&](size_t part, InterruptCheck& interrupt) {
             PairTable& found = counted[part];
             const auto count = [&](const PairOccurrence& at, PairId id) {
-                if (id == NO_PAIR) id = found.find(at.key);  // it may have been added meanwhile
+                if (id == NO_PAIR) id = found.find(at.key);  // it may have been added since
                 if (id == NO_PAIR) id = found.add(uint32_t(at.key >> 32), uint32_t(at.key), 0);
                 found[id].count += at.count;
                 ++found[id].num_postings;
@@ -228,7 +228,7 @@ class FlatMergeLoop final : public MergeLoop {
         }
         pairs_.remove_below(threshold_);
 
-        // Every part writes its postings after those of the parts before it.
+        // Every part writes its postings after the postings of the parts before it.
         for (Pair& pair : pairs_) {
             pair.postings = postings_.allocate(pair.num_postings);
             pair.num_postings = 0;

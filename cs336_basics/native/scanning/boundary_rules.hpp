@@ -155,7 +155,7 @@ class BoundaryRuleBuilder {
         }
     }
 
-    // The states in which a clean search may be after its first character or later.
+    // The possible states of a clean search after its first character or later.
     using States = std::vector<size_t>;
 
     States later_states(const std::vector<uint8_t>& clean) const {

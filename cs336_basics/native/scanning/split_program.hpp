@@ -427,7 +427,7 @@ class SplitProgram {
         return row && rows_[row + num_columns_ - 2] & MATCH;
     }
 
-    // The end of the pre-token at `i`, for which the table finds no match.
+    // The end of the pre-token at `i`, where the table finds no match.
     CS336_NOINLINE size_t end_without_match(const uint8_t* text, size_t size, size_t i,
                                             ScanState& state) const {
         if (!reader_.exists()) return next_match(text, size, i, state.dead_ends);

@@ -29,7 +29,7 @@ class PairRanks {
     PairRanks(const std::vector<Pair>& pairs, HashSeed seed) {
         bits_ = 4;
         while ((size_t{1} << bits_) < pairs.size() + pairs.size() / 4) ++bits_;
-        // In rare cases, there is a bucket for which no factor works. In that case, try other
+        // In rare cases, no factor works for a bucket. In that case, try other
         // multipliers.
         for (int attempt = 1; !place(pairs, seed); ++attempt) {
             seed = hash_seed_of(seed.block);
@@ -62,7 +62,7 @@ class PairRanks {
         return ((uint64_t(pair) * slot_multiplier_ + addend_) * factor) >> (64 - bits_);
     }
 
-    // Fill the table. Returns false if there is a bucket for which no factor works.
+    // Fill the table. Returns false if no factor works for a bucket.
     bool place(const std::vector<Pair>& pairs, const HashSeed& seed) {
         bucket_multiplier_ = seed.multiplier;
         slot_multiplier_ = seed.low | 1;

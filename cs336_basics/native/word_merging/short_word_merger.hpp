@@ -51,7 +51,7 @@ struct ShortWord {
     }
 };
 
-// A merge changes the numbers at three positions: those of the merged symbol, its right half
+// A merge changes the numbers at three positions: the merged symbol's, its right half's
 // and the symbol before it. If no symbol precedes it, `before` equals `right`. The new number
 // of `right` is UNRANKED.
 struct ShortWordChange {

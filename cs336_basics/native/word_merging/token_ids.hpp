@@ -90,7 +90,7 @@ class TokenIds {
   private:
     static constexpr size_t AHEAD = 32;
 
-    // The words are those of a WordKey. An empty slot has no id.
+    // The words of a WordKey. An empty slot has no id.
     struct Slot {
         uint64_t low = 0, high = 0;
         uint32_t id = NO_ID;

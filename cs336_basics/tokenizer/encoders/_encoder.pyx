@@ -745,7 +745,7 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
 
 
 cdef inline void set_items(list result, const id_t* ids, size_t start, size_t stop, list objects):
-    """Set some items of a new list. No other code runs meanwhile."""
+    """Set some items of a new list. No other code runs at the same time."""
     cdef PyObject* item
     cdef size_t i
     for i in range(start, stop):

@@ -138,14 +138,14 @@ def test_a_very_long_error_is_cut_in_the_middle(capsys):
 @pytest.mark.parametrize("command", ["train-bpe", "experiments"])
 def test_ctrl_c_sets_status_130_and_prints_one_line(tmp_path, command):
     words = {
-        # This regular expression is slow on this text.
+        # This regular expression is slow on this text, which is shorter than --max-piece-bytes.
         "train-bpe": ["--input", "long.txt", "--vocab-size", "300", "--output", "out",
                       "--pattern", r"\p{L}+?(?=\s|$)(?<!_)|\s", "--num-workers", "1"],
         "experiments": ["--scale", "cpu", "--out", "out", "--num-workers", "1"],
     }[command]  # fmt: skip
     if command == "train-bpe":
         with open(tmp_path / "long.txt", "w") as file:
-            file.writelines(f"{'word' * 8}{number} " * 50 for number in range(40_000))
+            file.writelines(f"{'word' * 8}{number} " * 50 for number in range(30_000))
     process = start(command, *words, cwd=tmp_path, start_new_session=True)
     if command == "train-bpe":
         process.stderr.readline()  # the warning about the slow pattern

@@ -24,7 +24,7 @@ def test_html_and_markdown_are_written(work, capsys):
     text = (work / "r.md").read_text(encoding="utf-8")
     titles = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == titles
-    assert len(titles) == 7
+    assert titles[0] == "Tokenizers"
     assert report([*TOKENIZERS, "--output", "r.html"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert report([*TOKENIZERS, "--output", "r.html", "--overwrite"]) == 0

@@ -54,7 +54,7 @@ def messages():
                 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("problem", "remedy", "has_argument", "is_command"), messages())
+@pytest.mark.parametrize(("problem", "remedy", "has_argument", "is_command"), list(messages()))
 def test_messages_have_one_style(problem, remedy, has_argument, is_command):
     for text in filter(None, (problem, remedy)):
         assert "\n" not in text

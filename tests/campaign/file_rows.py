@@ -155,7 +155,11 @@ _WITHOUT_CHECKSUM = {
 }
 """Kinds and files in which a changed bit can be another value. docs/guarantees.md lists them."""
 
-_COMPLETE_AFTER_EACH_LINE = {("metrics", "metrics.jsonl"), ("tokenizer for gpt2", "merges.txt")}
+_COMPLETE_AFTER_EACH_LINE = {
+    ("metrics", "metrics.jsonl"),
+    ("tokenizer for gpt2", "merges.txt"),
+    ("tokenizer for tiktoken", "ranks.tiktoken"),
+}
 """Kinds and files whose beginning is a valid file, too."""
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import timeit
 from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
+from cs336_basics._support.memory import physical_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
 from cs336_basics.training.products import compare_products, has_onednn
@@ -157,15 +157,7 @@ def _scores_fit(config: TrainConfig) -> bool:
     model = config.model
     sequences = config.batch_size // config.accumulation
     scores = model.num_layers * sequences * model.num_heads * model.context_length**2
-    return 4 * scores < _physical_memory() / 8
-
-
-def _physical_memory() -> int:
-    """Return the machine's memory in bytes, or 8 GiB if the system does not report it."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 8 << 30
+    return 4 * scores < (physical_memory() or 8 << 30) / 8
 
 
 def product_seconds(device: torch.device, dtype: torch.dtype) -> float:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.memory import physical_memory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.validation import fields_of
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
@@ -103,11 +104,34 @@ def check_start(
     check_length("data.valid_path", sources.found.valid, config.model.context_length)
     check_batch_size(config, world or World())
     device = choose_device(config.device)
+    if device.type == "cpu":
+        _check_memory(config, world or World())
     check_precision(config.precision, device)
     check_products(config.products, device)
     check_compile(config.compile, device)
     check_loggers(config.loggers)
     return sources
+
+
+def _check_memory(config: TrainConfig, world: World) -> None:
+    """Refuse a batch that cannot fit into memory, because the system would kill the process.
+
+    The bound is low, so that it never refuses a batch that fits: a step keeps at least the token
+    ids and the input of each block. `estimate` computes what a step needs.
+
+    Raises:
+        ValueError: If these do not fit into the machine's memory.
+    """
+    rows = config.batch_size // (world.size * config.accumulation) * config.model.context_length
+    vector = config.model.d_model * (2 if config.precision == "bfloat16" else 4)
+    needed, memory = rows * (8 + config.model.num_layers * vector), physical_memory()
+    if memory is not None and needed > memory:
+        raise InputError(
+            f"needs more than {needed / 1e9:,.0f} GB for a step of this model, and the machine has "
+            f"{memory / 1e9:,.0f} GB, got {config.batch_size}",
+            argument="batch_size",
+            remedy=("reduce it, or raise ", Argument("accumulation")),
+        )
 
 
 def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) -> RunDirectory:

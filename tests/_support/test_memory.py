@@ -1,7 +1,8 @@
-"""The peak memory of a process is measured."""
+"""The machine's memory and the peak memory of a process are measured."""
 
 import pytest
 
+from cs336_basics._support.memory import peak_memory, physical_memory
 from tests.processes import run_python
 
 
@@ -16,3 +17,10 @@ def test_the_peak_grows_with_an_allocation():
     )
     before, size, after = map(int, run.stdout.split())
     assert after > before + size // 4
+
+
+def test_a_process_fits_into_the_machine():
+    memory = physical_memory()
+    if memory is None:
+        pytest.skip("the system does not report its memory")
+    assert memory > peak_memory()

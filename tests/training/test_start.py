@@ -193,6 +193,13 @@ def test_a_text_that_is_too_short_is_rejected_by_check_start(tmp_path, text, key
         check_start(config)
 
 
+def test_a_batch_that_memory_cannot_hold_is_rejected_by_check_start(text):
+    config = dataclasses.replace(config_for(text), batch_size=10**12, device="cpu")
+    with rejects("batch_size", 10**12):
+        check_start(config)
+    check_start(dataclasses.replace(config, accumulation=10**12))
+
+
 def test_resuming_with_a_model_larger_than_its_checkpoint_is_rejected(tmp_path, text):
     config = config_for(text)
     start(config, tmp_path / "run")

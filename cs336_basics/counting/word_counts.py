@@ -314,7 +314,7 @@ class WordCounts(Mapping[bytes, int]):
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(kept.sum()) + 1, np.int64)
         np.cumsum(lengths[kept], out=offsets[1:])
-        arrays = self.data[np.repeat(kept, lengths)], offsets, counts[kept]
+        arrays = self.data[np.repeat(kept, lengths.astype(np.intp))], offsets, counts[kept]
         return self.of_buffers(arrays, self.pattern, self.special_tokens, self.normalizer)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -306,7 +306,9 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None) -> EncodedBatc
         return batch
     kept = np.minimum(lengths, max_length)
     offsets = offsets_of(kept)
-    index = np.arange(offsets[-1]) + np.repeat(batch.offsets[:-1] - offsets[:-1], kept)
+    index = np.arange(offsets[-1]) + np.repeat(
+        batch.offsets[:-1] - offsets[:-1], kept.astype(np.intp)
+    )
     return EncodedBatch(batch.ids[index], offsets)
 
 

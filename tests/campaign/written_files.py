@@ -15,7 +15,12 @@ from cs336_basics.data.datasets.sample import write_sample
 from cs336_basics.formats import TOKEN_FORMATS, export_tokenizer, export_tokens
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
-from cs336_basics.tokenizer import encode_file, load_token_file
+from cs336_basics.tokenizer import (
+    count_token_file,
+    encode_file,
+    load_token_file,
+    translate_token_file,
+)
 
 SPECIAL = "<|endoftext|>"
 TEXTS = [
@@ -37,6 +42,7 @@ def main(folder: Path) -> None:
     corpus = Corpus.of([str(source)])
     counts = count_words(corpus, Splitter("gpt2", [SPECIAL], "NFC"), num_workers=1)
     counts.save(folder / "counts.npz")
+    counts.scaled(1.5).save(folder / "scaled.npz")
     encode_file(tokenizer, corpus, folder / "ids.npy", num_workers=1, document_starts=True)
     for to in TOKEN_FORMATS:
         export_tokens(
@@ -50,6 +56,13 @@ def main(folder: Path) -> None:
     assert (
         tokenizer.encode_batch([*TEXTS, source.read_bytes().decode(errors="replace")])[-1] == read
     )
+    assert tokenizer(TEXTS, truncation=True, max_length=9)["input_ids"] == [
+        tokenizer.encode(text)[:9] for text in TEXTS
+    ]
+    extended = Tokenizer(*learned[0], [SPECIAL, "<|more|>"], normalizer="NFC")
+    translate_token_file(folder / "ids.npy", folder / "translated.npy", tokenizer, extended)
+    assert load_token_file(folder / "translated.npy").tolist() == read
+    assert count_token_file(tokenizer, folder / "ids.npy").sum() == len(read)
     tokenizer.save(folder / "tokenizer")
     assert Tokenizer.from_pretrained(folder / "tokenizer").encode(TEXTS[0]) == tokenizer.encode(
         TEXTS[0]

@@ -176,5 +176,5 @@ def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) 
 
 def _add_ids(counts: TokenCounts, ids: TokenArray) -> None:
     """Add the number of occurrences of each id to `counts`. Ids must be below `len(counts)`."""
-    found = np.bincount(ids)
+    found = np.bincount(ids.astype(np.intp))
     counts[: len(found)] += found

@@ -137,7 +137,9 @@ class Translation:
             self._refuse(int(ids[np.argmin(lengths)]))
         ends = np.cumsum(lengths)
         firsts = ends - lengths  # position of each old token's first new id in the block
-        index = np.arange(ends[-1]) + np.repeat(self._offsets[ids] - firsts, lengths)
+        index = np.arange(ends[-1]) + np.repeat(
+            self._offsets[ids] - firsts, lengths.astype(np.intp)
+        )
         return EncodedBlock(
             self._flat[index],
             starts_document=len(begins) > 0 and begins[0] == 0,

@@ -147,7 +147,7 @@ class StagedEncoder(Encoder):
         ids_of_given, lengths_of_given = self._inner.encode_documents(given, special, num_workers)
         lengths = np.empty(len(texts), np.int64)
         lengths[is_given], lengths[~is_given] = lengths_of_given, encoded[1]
-        in_given = np.repeat(is_given, lengths)
+        in_given = np.repeat(is_given, lengths.astype(np.intp))
         ids = np.empty(len(in_given), ids_of_given.dtype)
         ids[in_given], ids[~in_given] = ids_of_given, encoded[0]
         return ids, lengths

@@ -73,14 +73,20 @@ HANGUP = pytest.param(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, HANGUP])
 def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
-    before = signal.getsignal(number)
-    trainer = make(tmp_path)
-    signal_at(trainer, 7, number)
-    with pytest.raises(TrainingInterrupted) as stop:
-        trainer.fit()
-    assert (stop.value.signal_number, stop.value.step) == (number, 7)
-    assert trainer.run.steps_saved()[-1] == 7
-    assert signal.getsignal(number) is before
+    def as_usual(_number, _frame):  # under nohup, SIGHUP would be ignored
+        raise Crash
+
+    before = signal.signal(number, as_usual)
+    try:
+        trainer = make(tmp_path)
+        signal_at(trainer, 7, number)
+        with pytest.raises(TrainingInterrupted) as stop:
+            trainer.fit()
+        assert (stop.value.signal_number, stop.value.step) == (number, 7)
+        assert trainer.run.steps_saved()[-1] == 7
+        assert signal.getsignal(number) is as_usual
+    finally:
+        signal.signal(number, before)
     assert_resumes_exactly(tmp_path, uninterrupted, step=7)
 
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/simd_level.hpp"
+#include "byte_of_code.hpp"
 #include "check.hpp"
 #include "scanning/scanner.hpp"
 #include "scanning/split_patterns.hpp"
@@ -20,17 +21,6 @@
 using namespace cs336;
 
 namespace {
-
-// The byte of each code point of GPT-2's alphabet, as in byte_strings.py.
-std::vector<uint16_t> byte_of_code() {
-    std::vector<uint16_t> table(0x100 + 69, 0x100);
-    size_t others = 0;
-    for (uint16_t byte = 0; byte < 256; ++byte) {
-        const bool is_printable = (byte >= 33 && byte < 127) || (byte >= 161 && byte != 173);
-        table[is_printable ? byte : 0x100 + others++] = byte;
-    }
-    return table;
-}
 
 void read_json(const uint8_t* text, size_t size) {
     static const std::vector<uint16_t> codes = byte_of_code();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "byte_of_code.hpp"
 #include "check.hpp"
 #include "unicode/utf8.hpp"
 #include "word_merging/json_vocabulary.hpp"
@@ -31,17 +32,6 @@ std::string ranks() {
         lines += "== " + std::to_string(byte) + "\n";
     }
     return lines + "YWI= 256\nYWJj 257\neHg= 258\neHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4 300";
-}
-
-// The byte of each code point of GPT-2's alphabet, as in byte_strings.py.
-std::vector<uint16_t> byte_of_code() {
-    std::vector<uint16_t> table(0x100 + 69, 0x100);
-    size_t others = 0;
-    for (uint16_t byte = 0; byte < 256; ++byte) {
-        const bool is_printable = (byte >= 33 && byte < 127) || (byte >= 161 && byte != 173);
-        table[is_printable ? byte : 0x100 + others++] = byte;
-    }
-    return table;
 }
 
 // A copy in memory of exactly this size, followed by a zero as in a bytes object of Python.

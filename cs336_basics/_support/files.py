@@ -129,7 +129,7 @@ def new_directory_name(path: str | os.PathLike[str]) -> Path:
     Raises:
         FileExistsError, NotADirectoryError: See `new_directory`.
     """
-    path = os.path.expanduser(path)
+    path = checked_path("path", path)
     target = Path(os.path.realpath(path))
     _check_is_in_directory(path)
     if os.path.lexists(target):

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cs336_basics._support.errors import Argument, InputError, OutputExistsError
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
+from cs336_basics._support.paths import checked_path
 from cs336_basics._support.processes import lock_file
 from cs336_basics._support.reading import open_regular
 
@@ -74,7 +75,7 @@ class RunDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.expanduser(path))
+        self.path = Path(checked_path("path", path))
         self.config = self.path / "config.yaml"
         self.data = self.path / "data"
         self.tokenizer = self.path / "tokenizer"

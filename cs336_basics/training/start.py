@@ -102,10 +102,11 @@ def check_start(
     for corpus in sources.found.train:
         check_length(key, corpus.whole, config.model.context_length)
     check_length("data.valid_path", sources.found.valid, config.model.context_length)
-    check_batch_size(config, world or World())
+    world = world or World()
+    check_batch_size(config, world)
     device = choose_device(config.device)
     if device.type == "cpu":
-        _check_memory(config, world or World())
+        _check_memory(config, world)
     check_precision(config.precision, device)
     check_products(config.products, device)
     check_compile(config.compile, device)

@@ -9,7 +9,9 @@ import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.files import new_directory_name
 from cs336_basics._support.paths import checked_path
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from tests.errors import rejects
 from tests.tokenizer.examples import byte_tokenizer
 
@@ -27,6 +29,13 @@ def test_a_path_is_a_str_with_the_home_directory():
 def test_anything_else_is_refused(path):
     with rejects("path", kind=InputError if path in IMPOSSIBLE else InputTypeError):
         checked_path("path", path)
+
+
+@pytest.mark.parametrize("use", [new_directory_name, RunDirectory])
+@pytest.mark.parametrize("path", [IMPOSSIBLE[0], *NO_PATHS])
+def test_directories_to_write_are_checked_as_paths(use, path):
+    with rejects("path", kind=InputError if path in IMPOSSIBLE else InputTypeError):
+        use(path)
 
 
 @pytest.mark.parametrize("path", [*IMPOSSIBLE, None, b"a.txt"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -59,6 +60,12 @@ def checked_integer(
         problem = f"must be at most {largest}{note}, got {short_repr(number)}"
         raise InputError(problem, argument=name, place=place)
     return number
+
+
+def check_is_number(name: str, value: Any) -> None:
+    """Raise InputTypeError if the argument called `name` is not a real number."""
+    if not isinstance(value, numbers.Real):
+        raise InputTypeError(f"must be a number, got {short_repr(value)}", argument=name)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str], note: str = "") -> None:

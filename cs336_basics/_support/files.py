@@ -2,9 +2,9 @@
 
 Even after a crash, the file has either its old content or the complete new content. The temporary
 name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
-files of processes that are no longer running. If two machines or containers write the same name in
-a shared directory at the same time, one may remove the other's temporary file, and the other's
-write then fails.
+files of processes that are no longer running, and warns if another process is writing NAME. If two
+machines or containers write the same name in a shared directory at the same time, one may remove
+the other's temporary file, and the other's write then fails.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.paths import check_is_regular, checked_path
+from cs336_basics._support.warnings import warn
 
 if TYPE_CHECKING:
     import hashlib
@@ -233,7 +234,12 @@ def _temporary_name(target: Path) -> Iterator[Path]:
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-    _remove_leftovers(target.parent, re.compile(rf"\.{re.escape(name)}\.(\d+)-[0-9a-f]{{8}}\.tmp"))
+    pattern = re.compile(rf"\.{re.escape(name)}\.(\d+)-[0-9a-f]{{8}}\.tmp")
+    for pid in _remove_leftovers(target.parent, pattern):
+        warn(
+            f"process {pid} is also writing {target}; what the process that ends last writes "
+            "replaces what the other writes"
+        )
     temporary = target.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     _being_written.add(temporary.name)
     with full_disk_names(target):
@@ -270,13 +276,22 @@ def full_disk_names(target: Path) -> Iterator[None]:
         raise OSError(number, reason, os.fspath(target)) from error
 
 
-def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:
-    """Remove temporary files that match `pattern` and were left by processes that have ended."""
+def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> list[str]:
+    """Remove temporary files that match `pattern` and were left by processes that have ended.
+
+    Return the PIDs of the other processes that have such files.
+    """
+    running = []
     for name in os.listdir(directory):
         match = pattern.fullmatch(name)
-        if match and name not in _being_written and not _runs(int(match[1])):
-            with contextlib.suppress(OSError):  # another writer may have removed it
-                remove(directory / name)
+        if not match or name in _being_written:
+            continue
+        if _runs(int(match[1])):
+            running.append(match[1])
+            continue
+        with contextlib.suppress(OSError):  # another writer may have removed it
+            remove(directory / name)
+    return running
 
 
 def _runs(pid: int) -> bool:

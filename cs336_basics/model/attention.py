@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from cs336_basics._support.arguments import check_choice
+from cs336_basics._support.arguments import check_choice, check_is_number, checked_integer
 from cs336_basics._support.errors import InputError
 from cs336_basics.model.kv_cache import LayerCache
 from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
@@ -186,7 +186,8 @@ class RotaryPositionalEmbedding(Module):
         scaling: See `scaled_frequencies`. None scales nothing.
 
     Raises:
-        ValueError: If d_k is odd, or theta is not positive and finite.
+        TypeError: If theta is not a number, or a size is not an int.
+        ValueError: If d_k is odd, a size is not positive, or theta is not positive and finite.
 
     Example:
         >>> import torch
@@ -210,6 +211,9 @@ class RotaryPositionalEmbedding(Module):
         scaling: tuple[float, float, float, float] | None = None,
     ) -> None:
         super().__init__()
+        check_is_number("theta", theta)
+        d_k = checked_integer("d_k", d_k, 1)
+        max_seq_len = checked_integer("max_seq_len", max_seq_len, 1)
         if d_k % 2 != 0:
             raise InputError(
                 f"must be even because RoPE rotates pairs of features, got {d_k}", argument="d_k"
@@ -285,6 +289,7 @@ class MultiHeadSelfAttention(Module):
         qkv_bias: Whether queries, keys and values have biases.
 
     Raises:
+        TypeError: If a number is not an int.
         ValueError: If num_heads does not divide d_model, num_kv_heads does not divide num_heads,
             `rope` has a different d_k, or `attention` is unknown.
 
@@ -310,16 +315,20 @@ class MultiHeadSelfAttention(Module):
         qkv_bias: bool = False,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or (d_head is None and d_model % num_heads != 0):
+        d_model = checked_integer("d_model", d_model, 1)
+        num_heads = checked_integer("num_heads", num_heads, 1)
+        if d_head is None and d_model % num_heads != 0:
             raise InputError(
                 f"must divide d_model ({d_model}), got {num_heads}", argument="num_heads"
             )
-        kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        if kv_heads < 1 or num_heads % kv_heads != 0:
+        kv_heads = num_heads
+        if num_kv_heads is not None:
+            kv_heads = checked_integer("num_kv_heads", num_kv_heads, 1)
+        if num_heads % kv_heads != 0:
             raise InputError(
                 f"must divide num_heads ({num_heads}), got {kv_heads}", argument="num_kv_heads"
             )
-        d_k = d_model // num_heads if d_head is None else d_head
+        d_k = d_model // num_heads if d_head is None else checked_integer("d_head", d_head, 1)
         if rope is not None and d_k != 2 * rope.cos.shape[1]:
             raise InputError(
                 f"must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}", argument="rope"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from cs336_basics._support.arguments import check_is_number, checked_integer
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.model.init import draw_matrix, draw_table, has_values
 
@@ -31,6 +32,10 @@ class Linear(Module):
         device: Device of the weights. Defaults to the CPU.
         dtype: Dtype of the weights. Defaults to torch's default dtype.
         bias: Whether to add b.
+
+    Raises:
+        TypeError: If a size is not an int.
+        ValueError: If a size is not positive.
 
     Example:
         >>> import torch
@@ -49,6 +54,8 @@ class Linear(Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        in_features = checked_integer("in_features", in_features, 1)
+        out_features = checked_integer("out_features", out_features, 1)
         self.weight = Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
         draw_matrix(self.weight)
         self.bias: Parameter | None = None
@@ -78,6 +85,10 @@ class Embedding(Module):
         device: Device of the weights. Defaults to the CPU.
         dtype: Dtype of the weights. Defaults to torch's default dtype.
 
+    Raises:
+        TypeError: If a size is not an int.
+        ValueError: If a size is not positive.
+
     Example:
         >>> import torch
         >>> from cs336_basics.model import Embedding
@@ -93,6 +104,8 @@ class Embedding(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        num_embeddings = checked_integer("num_embeddings", num_embeddings, 1)
+        embedding_dim = checked_integer("embedding_dim", embedding_dim, 1)
         self.weight = Parameter(
             torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
         )
@@ -121,6 +134,10 @@ class RMSNorm(Module):
         device: Device of the weights. Defaults to the CPU.
         dtype: Dtype of the weights. Defaults to torch's default dtype.
 
+    Raises:
+        TypeError: If a size is not an int, or `eps` is not a number.
+        ValueError: If a size is not positive.
+
     Example:
         >>> import torch
         >>> from cs336_basics.model import RMSNorm
@@ -136,6 +153,8 @@ class RMSNorm(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        d_model = checked_integer("d_model", d_model, 1)
+        check_is_number("eps", eps)
         self.eps = eps
         self.weight = Parameter(torch.ones(d_model, device=device, dtype=dtype))
 
@@ -171,6 +190,10 @@ class SwiGLU(Module):
         device: Device of the weights. Defaults to the CPU.
         dtype: Dtype of the weights. Defaults to torch's default dtype.
 
+    Raises:
+        TypeError: If a size is not an int.
+        ValueError: If a size is not positive.
+
     Example:
         >>> import torch
         >>> from cs336_basics.model import SwiGLU
@@ -186,6 +209,7 @@ class SwiGLU(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        d_model, d_ff = checked_integer("d_model", d_model, 1), checked_integer("d_ff", d_ff, 1)
         self.w1 = Linear(d_model, d_ff, device=device, dtype=dtype)
         self.w2 = Linear(d_ff, d_model, device=device, dtype=dtype)
         self.w3 = Linear(d_model, d_ff, device=device, dtype=dtype)
@@ -207,6 +231,10 @@ class SiLUFeedForward(Module):
         device: Device of the weights. Defaults to the CPU.
         dtype: Dtype of the weights. Defaults to torch's default dtype.
 
+    Raises:
+        TypeError: If a size is not an int.
+        ValueError: If a size is not positive.
+
     Example:
         >>> import torch
         >>> from cs336_basics.model import SiLUFeedForward
@@ -222,6 +250,7 @@ class SiLUFeedForward(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        d_model, d_ff = checked_integer("d_model", d_model, 1), checked_integer("d_ff", d_ff, 1)
         self.w1 = Linear(d_model, d_ff, device=device, dtype=dtype)
         self.w2 = Linear(d_ff, d_model, device=device, dtype=dtype)
 

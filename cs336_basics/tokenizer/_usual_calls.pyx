@@ -10,8 +10,7 @@ the `UsualCalls` of the tokenizer's encoder. Every other call, and every text or
 from functools import wraps
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeUTF8Stateful
+from cpython.bytes cimport PyBytes_FromStringAndSize
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
@@ -35,12 +34,8 @@ cdef class UsualCalls:
         """Return the text or the bytes of a list or array of ids."""
         return None
 
-    cdef object text_of(self, object token_id):
-        """Return the text of an id whose token consists of whole characters."""
-        return None
-
-    cdef object bytes_of(self, object token_id):
-        """Return the bytes of an id."""
+    cdef object push(self, bytes waiting, object token_id, Rest* rest):
+        """Return the whole characters of waiting bytes and an id, and set the bytes after them."""
         return None
 
 
@@ -75,11 +70,12 @@ cdef class CheckedCalls(UsualCalls):
     cdef object decode(self, object ids, bint as_text):
         return self.inner.decode(ids, as_text)
 
-    cdef object text_of(self, object token_id):
-        return self.inner.text_of(token_id)
+    cdef object push(self, bytes waiting, object token_id, Rest* rest):
+        return self.inner.push(waiting, token_id, rest)
 
-    cdef object bytes_of(self, object token_id):
-        return self.inner.bytes_of(token_id)
+
+cdef inline bint is_empty_tuple(value):
+    return type(value) is tuple and not <tuple>value
 
 
 cdef inline UsualCalls calls_of(tokenizer):
@@ -93,7 +89,7 @@ def encode(method):
     @wraps(method)
     def encode(self, text, *, allowed_special=None, disallowed_special=()):
         cdef UsualCalls calls
-        if allowed_special is None and disallowed_special == () and type(text) is str:
+        if allowed_special is None and is_empty_tuple(disallowed_special) and type(text) is str:
             calls = calls_of(self)
             if calls is not None:
                 ids = calls.encode(<str>text)
@@ -114,7 +110,7 @@ def encode_array(method):
                      disallowed_special=()):
         cdef UsualCalls calls
         if (
-            allowed_special is None and disallowed_special == () and type(text) is str
+            allowed_special is None and is_empty_tuple(disallowed_special) and type(text) is str
             and num_workers is ONE and errors is REPLACE
         ):
             calls = calls_of(self)
@@ -166,22 +162,17 @@ def stream_push(method):
     def push(self, token_id):
         cdef UsualCalls calls
         cdef bytes waiting
-        cdef Py_ssize_t num_decoded = 0
+        cdef Rest rest
         tokenizer = self._usual
-        calls = None if tokenizer is None else calls_of(tokenizer)
-        if calls is not None:
-            waiting = self._waiting
-            if not waiting:
-                text = calls.text_of(token_id)
+        if tokenizer is not None:
+            calls = calls_of(tokenizer)
+            if calls is not None:
+                waiting = self._waiting
+                text = calls.push(waiting, token_id, &rest)
                 if text is not None:
+                    if rest.size or waiting:
+                        self._waiting = PyBytes_FromStringAndSize(rest.data, rest.size)
                     return text
-            data = calls.bytes_of(token_id)
-            if data is not None:
-                waiting = waiting + <bytes>data
-                text = PyUnicode_DecodeUTF8Stateful(
-                    PyBytes_AS_STRING(waiting), PyBytes_GET_SIZE(waiting), "replace", &num_decoded)
-                self._waiting = waiting[num_decoded:]
-                return text
         return method(self, token_id)
 
     return push

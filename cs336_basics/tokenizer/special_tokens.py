@@ -66,7 +66,7 @@ def choose_special(
         text: The text. It may be bytes, even invalid UTF-8.
         allowed_special, disallowed_special: See `Tokenizer.encode`.
     """
-    if allowed_special is None and disallowed_special == ():  # the usual case
+    if allowed_special is None and _is_empty_tuple(disallowed_special):  # the usual case
         return encoder.all_added
     sets = special_sets(encoder, allowed_special, disallowed_special)
     if sets.disallowed:
@@ -80,7 +80,7 @@ def special_sets(
     disallowed_special: str | Collection[str],
 ) -> SpecialSets:
     """Return the added tokens that become ids and the disallowed ones; see `choose_special`."""
-    if allowed_special is None and disallowed_special == ():  # the usual case
+    if allowed_special is None and _is_empty_tuple(disallowed_special):  # the usual case
         return encoder.all_sets
     all_special = encoder.all_special
 
@@ -118,3 +118,11 @@ def special_sets(
             remedy="remove it from one of them",
         )
     return SpecialSets(allowed | (encoder.all_added - all_special), disallowed)
+
+
+def _is_empty_tuple(value: object) -> bool:
+    """Return whether a value is the default of `disallowed_special`.
+
+    An array would compare each of its elements with `()`.
+    """
+    return isinstance(value, tuple) and not value

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Literal
 
+from cs336_basics._support.arguments import check_is_number
 from cs336_basics._support.errors import Argument, InputError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def cosine_schedule(
     next one has the minimum.
 
     Raises:
+        TypeError: If an argument is not a number.
         ValueError: Unless 0 <= it, 0 <= warmup_iters <= cosine_cycle_iters and
             0 <= min_learning_rate <= max_learning_rate < inf.
 
@@ -90,6 +92,7 @@ def cosine_schedule(
         >>> [round(cosine_schedule(it, 1.0, 0.1, 2, 6), 3) for it in range(8)]
         [0.0, 0.5, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
     """
+    _check_are_numbers(warmup_iters=warmup_iters, cosine_cycle_iters=cosine_cycle_iters)
     if not 0 <= warmup_iters <= cosine_cycle_iters:
         raise InputError(
             f"must be between 0 and cosine_cycle_iters ({cosine_cycle_iters}), got {warmup_iters}",
@@ -128,6 +131,7 @@ def linear_schedule(
     2025, "Straight to Zero").
 
     Raises:
+        TypeError: If an argument is not a number.
         ValueError: Unless all iteration counts are at least 0,
             warmup_iters + decay_iters <= cycle_iters and
             0 <= min_learning_rate <= max_learning_rate < inf.
@@ -137,7 +141,8 @@ def linear_schedule(
         >>> [round(linear_schedule(it, 1.0, 0.0, 2, 2, 6), 3) for it in range(8)]
         [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]
     """
-    if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
+    _check_are_numbers(warmup_iters=warmup_iters, decay_iters=decay_iters, cycle_iters=cycle_iters)
+    if not (warmup_iters >= 0 and 0 <= decay_iters <= cycle_iters - warmup_iters):
         raise InputError(
             "and decay_iters must be at least 0 and sum to at most cycle_iters "
             f"({cycle_iters}), got {warmup_iters} and {decay_iters}",
@@ -156,6 +161,9 @@ def linear_schedule(
 
 
 def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
+    _check_are_numbers(
+        it=it, max_learning_rate=max_learning_rate, min_learning_rate=min_learning_rate
+    )
     if not it >= 0:
         raise InputError(f"must be at least 0, got {it}", argument="it")
     if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
@@ -164,3 +172,8 @@ def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
             f"finite, got {min_learning_rate}",
             argument="min_learning_rate",
         )
+
+
+def _check_are_numbers(**values: float) -> None:
+    for name, value in values.items():
+        check_is_number(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -104,7 +105,8 @@ def test_leftovers_of_killed_writers_are_removed(tmp_path):
 def test_the_temporary_file_of_a_running_writer_is_kept(tmp_path):
     path = tmp_path / "a.npy"
     with start_writer(path) as process:
-        with atomic_writer(path) as file:
+        message = f"process {process.pid} is also writing {path}"
+        with pytest.warns(UserWarning, match=re.escape(message)), atomic_writer(path) as file:
             file.write(b"first")
         assert path.read_bytes() == b"first"
         process.communicate(b"\n")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.model import (
     MultiHeadSelfAttention,
     RotaryPositionalEmbedding,
@@ -250,6 +251,16 @@ def test_multihead_passes_positions_to_rope():
     assert_close(out[0], default[0])
     assert not torch.allclose(out[1], default[1], atol=1e-3)
     assert_close(out[2], layer(x[2], torch.arange(6) * 3))
+
+
+@pytest.mark.parametrize("position", range(3))
+def test_numbers_of_other_types_are_rejected(position):
+    rope, multihead = (1e4, 8, 16), (16, 2)
+    with rejects(("theta", "d_k", "max_seq_len")[position], "None", kind=InputTypeError):
+        RotaryPositionalEmbedding(*rope[:position], None, *rope[position + 1 :])
+    if position < 2:
+        with rejects(("d_model", "num_heads")[position], "'x'", kind=InputTypeError):
+            MultiHeadSelfAttention(*multihead[:position], "x", *multihead[position + 1 :])
 
 
 def test_multihead_rejects_bad_arguments():

@@ -149,6 +149,31 @@ def test_device_and_dtype_reach_every_parameter(layer):
     assert (gain.device.type, gain.dtype) == ("meta", torch.bfloat16)
 
 
+@pytest.mark.parametrize(
+    ("layer", "names"),
+    [
+        (Linear, ["in_features", "out_features"]),
+        (Embedding, ["num_embeddings", "embedding_dim"]),
+        (RMSNorm, ["d_model"]),
+        (SwiGLU, ["d_model", "d_ff"]),
+        (SiLUFeedForward, ["d_model", "d_ff"]),
+    ],
+)
+def test_sizes_are_checked(layer, names):
+    for name in names:
+        others = dict.fromkeys(names, 4)
+        for bad in (None, 1.5):
+            with rejects(name, bad, kind=InputTypeError):
+                layer(**{**others, name: bad})
+        with rejects(name, -1):
+            layer(**{**others, name: -1})
+
+
+def test_the_eps_of_rmsnorm_is_a_number():
+    with rejects("eps", "None", kind=InputTypeError):
+        RMSNorm(4, eps=None)
+
+
 @pytest.mark.parametrize("bad", [-1, -11, 11, 2**40])
 def test_an_id_out_of_range_is_rejected(bad):
     with pytest.raises(IndexError, match=f"token ids .* {bad}$"):

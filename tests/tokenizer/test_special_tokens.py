@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,9 +31,13 @@ def test_disallowed_tokens_and_invalid_choices_are_rejected():
     with rejects("allowed_special", "b'all'", kind=InputTypeError):
         tokenizer.encode(text, allowed_special=b"all")
     for allowed in (None, [END]):
-        for disallowed in (None, 0, False):
+        for disallowed in (None, 0, False, np.int64(3)):
             with rejects("disallowed_special", disallowed, kind=InputTypeError):
                 tokenizer.encode(text, allowed_special=allowed, disallowed_special=disallowed)
+    for disallowed in ([], np.array([], str)):
+        assert tokenizer.encode(text, disallowed_special=disallowed) == tokenizer.encode(text)
+    with rejects("disallowed_special", 1):
+        tokenizer.encode(text, disallowed_special=np.array([1, 2]))
 
 
 ENCODE = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.training import cosine_schedule, linear_schedule
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.schedule import resumed_schedule, scheduled_learning_rate
@@ -98,7 +98,11 @@ def test_a_configuration_chooses_its_schedule():
     ("schedule", "good", "bad"),
     [
         (cosine_schedule, (0, 1.0, 0.1, 2, 10), [(3, -1), (3, 11)]),
-        (linear_schedule, (0, 1.0, 0.1, 2, 4, 10), [(3, -1), (4, -3), (3, 7)]),
+        (
+            linear_schedule,
+            (0, 1.0, 0.1, 2, 4, 10),
+            [(3, -1), (4, -3), (3, 7), (3, math.nan), (5, math.nan)],
+        ),
     ],
 )
 def test_bad_values_are_rejected(schedule, good, bad):
@@ -108,6 +112,9 @@ def test_bad_values_are_rejected(schedule, good, bad):
         arguments = [*good[:position], value, *good[position + 1 :]]
         with pytest.raises(InputError, match=str(value)):
             schedule(*arguments)
+    for position in range(len(good)):
+        with pytest.raises(InputTypeError, match="must be a number, got None"):
+            schedule(*good[:position], None, *good[position + 1 :])
 
 
 # resumed runs

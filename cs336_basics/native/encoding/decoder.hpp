@@ -14,18 +14,12 @@
 #include "base/compiler.hpp"
 #include "base/memory.hpp"
 #include "unicode/text_view.hpp"
-#include "unicode/utf8.hpp"
 
 namespace cs336 {
 
 // This many bytes after the last token may be overwritten, because tokens are copied 16 bytes at a
 // time.
 constexpr size_t DECODER_SLACK = 16;
-
-// Whether a token consists of whole characters.
-inline bool is_text(TextSpan token) {
-    return first_invalid_utf8_scalar(token.data, token.size) == token.size;
-}
 
 // Stores the tokens of a vocabulary by id in one array.
 class Decoder {

@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
+from cs336_basics.tokenizer._usual_calls cimport Rest
+
 
 cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
     size_t DECODER_SLACK
@@ -11,8 +13,6 @@ cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
     cdef struct TextSpan:
         const uint8_t* data
         size_t size
-
-    cbool is_text(TextSpan token)
 
     cdef cppclass CppDecoder "cs336::Decoder":
         CppDecoder(const uint8_t*, const int64_t*, size_t) except +
@@ -33,5 +33,4 @@ cdef class Decoder:
 
     cdef object decode_list(self, list ids, bint as_text)
     cdef object decode_short(self, list ids, bint as_text)
-    cdef object text_of(self, object token_id)
-    cdef object bytes_of(self, object token_id)
+    cdef object push(self, bytes waiting, object token_id, Rest* rest)

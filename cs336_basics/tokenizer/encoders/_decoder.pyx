@@ -4,11 +4,12 @@
 Callers check arguments; the binding handles types, memory and the GIL.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.ref cimport PyObject
-from cpython.unicode cimport PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_DecodeUTF8, PyUnicode_DecodeUTF8Stateful
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
@@ -114,19 +115,25 @@ cdef class Decoder:
             return PyUnicode_DecodeUTF8(<const char*>text, size, "replace")
         return PyBytes_FromStringAndSize(<const char*>text, size)
 
-    cdef object text_of(self, object token_id):
-        """Return the text of an id, or None if its token is not whole characters or is unknown."""
-        cdef TextSpan token = self.decoder.get().token(small_int(<PyObject*>token_id))
-        if token.size == 0 or not is_text(token):
-            return None
-        return PyUnicode_DecodeUTF8(<const char*>token.data, token.size, NULL)
+    cdef object push(self, bytes waiting, object token_id, Rest* rest):
+        """Return the whole characters of waiting bytes and an id, and set the bytes after them.
 
-    cdef object bytes_of(self, object token_id):
-        """Return the bytes of an id, or None if it is unknown."""
+        Return None if the id is unknown or there are more bytes than the stack has room for.
+        """
+        cdef uint8_t joined[MAX_SHORT_BYTES]
         cdef TextSpan token = self.decoder.get().token(small_int(<PyObject*>token_id))
-        if token.size == 0:
+        cdef const char* data = <const char*>token.data
+        cdef Py_ssize_t held = PyBytes_GET_SIZE(waiting), size = held + token.size, num_decoded = 0
+        if token.size == 0 or size > MAX_SHORT_BYTES:
             return None
-        return PyBytes_FromStringAndSize(<const char*>token.data, token.size)
+        if held > 0:
+            memcpy(joined, PyBytes_AS_STRING(waiting), held)
+            memcpy(joined + held, token.data, token.size)
+            data = <const char*>joined
+        text = PyUnicode_DecodeUTF8Stateful(data, size, "replace", &num_decoded)
+        rest.size = size - num_decoded  # at most 3
+        memcpy(rest.data, data + num_decoded, rest.size)
+        return text
 
     cdef object decode_list(self, list ids, bint as_text):
         cdef uint32_t some[STEP]

@@ -29,7 +29,7 @@ from cs336_basics.text.text_views cimport (
     UTF8, TextSpan, TextView, as_utf8, utf8_bound, view_text, view_texts,
 )
 
-from cs336_basics.tokenizer._usual_calls cimport UsualCalls
+from cs336_basics.tokenizer._usual_calls cimport Rest, UsualCalls
 from cs336_basics.tokenizer._vocabulary cimport CppWords, Words
 from cs336_basics.tokenizer.encoders._decoder cimport Decoder
 from cs336_basics.tokenizer.encoders.arrays cimport array_of
@@ -582,11 +582,8 @@ cdef class CompiledCalls(UsualCalls):
                 return text
         return self.decoder.decode(ids, as_text)
 
-    cdef object text_of(self, object token_id):
-        return None if self.decoder is None else self.decoder.text_of(token_id)
-
-    cdef object bytes_of(self, object token_id):
-        return None if self.decoder is None else self.decoder.bytes_of(token_id)
+    cdef object push(self, bytes waiting, object token_id, Rest* rest):
+        return None if self.decoder is None else self.decoder.push(waiting, token_id, rest)
 
 
 @cython.final

@@ -115,6 +115,7 @@ def train_tokenizer(
         trainer.tokenizer_pattern,
         normalizer=trainer.normalizer,
         post_processor=continued.definition.post_processor if continued else None,
+        length_settings=continued.definition.length_settings if continued else None,
     )
     Tokenizer.of(definition).save(output, _record(trainer, learned, continued))
     return learned

@@ -9,6 +9,7 @@ A text passes through the parts of a definition in this order:
 | split pattern | `pattern` | divides the rest into pre-tokens |
 | merges | `vocab`, `merges`, `ignore_merges` | join the bytes of a pre-token to tokens |
 | post-processor | `post_processor` | adds ids for a model, if it is asked to |
+| length settings | `length_settings` | truncate and pad, if they are asked to |
 
 Added tokens that are `normalized` are found after the normalizer has run; see `AddedToken`.
 """
@@ -27,6 +28,7 @@ from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
 from cs336_basics.splitting.patterns.split_sequences import without_prefix
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
+from cs336_basics.tokenizer.length_settings import LengthSettings
 from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
 from cs336_basics.tokenizer.words import Pair, Row, Words, words_of
 
@@ -56,13 +58,14 @@ class TokenizerDefinition:
         post_processor: Ids that `Tokenizer.__call__` adds, or None.
         added_ids: Ids of added tokens that must not have the id of the ordinary token with the same
             bytes. Text becomes the added token's id; merges and pre-tokens become the other.
+        length_settings: Defaults for the truncation and padding by `Tokenizer.__call__`, or None.
 
     Attributes:
         words: The ordinary tokens, and the added tokens that share their ids; see `words.py`.
         more_tokens: Mapping of id -> token for the other added tokens.
         vocab: Mapping of id -> token, including added tokens.
         merges: The merges, as a list of pairs.
-        ignore_merges, post_processor: The arguments.
+        ignore_merges, post_processor, length_settings: The arguments.
         splitter: `Splitter` for the pattern, the contents of all added tokens and the normalizer.
         added_tokens: All added tokens, in the order of `special_tokens`.
         added_ids: Mapping of content -> id of all added tokens.
@@ -86,6 +89,7 @@ class TokenizerDefinition:
         normalizer: str | None = None,
         post_processor: PostProcessor | None = None,
         added_ids: Mapping[str, int] | None = None,
+        length_settings: LengthSettings | None = None,
     ) -> None:
         check_is_iterable("merges", merges, "pairs of bytes")
         if not isinstance(vocab, Mapping):
@@ -95,6 +99,11 @@ class TokenizerDefinition:
         added_tokens = check_added_tokens(special_tokens)
         splitter = Splitter(pattern, [token.content for token in added_tokens], normalizer)
         checked_bool("ignore_merges", ignore_merges)
+        if not isinstance(length_settings, (LengthSettings, type(None))):
+            raise InputTypeError(
+                f"must be LengthSettings, got {short_repr(length_settings)}",
+                argument="length_settings",
+            )
         vocab, merges = dict(vocab), list(merges)
         own_ids = _checked_own_ids(dict(added_ids or {}), vocab, splitter.special_tokens)
         ordinary = vocab
@@ -103,6 +112,7 @@ class TokenizerDefinition:
             ordinary = {i: token for i, token in vocab.items() if i not in left_out}
         words = words_of(ordinary, merges)
         self._set(words, own_ids, added_tokens, splitter, ignore_merges, post_processor)
+        self.length_settings = length_settings
         # These are at hand, so `words` need not make them.
         self._tokens_of_words = ordinary
         if set(map(type, merges)) - {tuple}:  # lists cannot be dict keys
@@ -119,6 +129,7 @@ class TokenizerDefinition:
         ignore_merges: bool,
         normalizer: str | None,
         post_processor: PostProcessor | None,
+        length_settings: LengthSettings | None = None,
     ) -> TokenizerDefinition:
         """Return the definition of words that were read from a file and checked.
 
@@ -127,12 +138,13 @@ class TokenizerDefinition:
             own_ids: Ids of added tokens that have the same bytes as an ordinary token. They are
                 not among the words.
             added_tokens: Added tokens.
-            pattern, ignore_merges, normalizer, post_processor: See the class.
+            pattern, ignore_merges, normalizer, post_processor, length_settings: See the class.
         """
         added_tokens = check_added_tokens(added_tokens)
         splitter = Splitter(pattern, [token.content for token in added_tokens], normalizer)
         definition = cls.__new__(cls)
         definition._set(words, own_ids, added_tokens, splitter, ignore_merges, post_processor)
+        definition.length_settings = length_settings
         return definition
 
     def _set(
@@ -200,6 +212,17 @@ class TokenizerDefinition:
             if token.special
         }
 
+    @property
+    def ids_in_use(self) -> set[int]:
+        """Ids that the tokenizer needs besides the merges: of added tokens and of other parts."""
+        ids = set(self.added_ids.values())
+        if self.post_processor is not None:
+            ids |= self.post_processor.added_ids
+        pad_id = None if self.length_settings is None else self.length_settings.pad_id
+        if pad_id is not None and self.has_id(pad_id):
+            ids.add(pad_id)
+        return ids
+
     @functools.cached_property
     def ids_of_special(self) -> frozenset[int]:
         """Ids of the added tokens that are special, as a set."""
@@ -258,6 +281,7 @@ class TokenizerDefinition:
             "normalizer": self.normalizer,
             "post_processor": self.post_processor,
             "added_ids": self._own_ids,
+            "length_settings": self.length_settings,
         }
 
     def replaced(self, **arguments: Any) -> TokenizerDefinition:

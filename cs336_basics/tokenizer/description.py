@@ -15,6 +15,7 @@ from cs336_basics.splitting.patterns.split_sequences import (
 )
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.length_settings import LengthSettings
 from cs336_basics.tokenizer.post_processor import Template
 
 _MOST_TOKENS = 4
@@ -31,13 +32,16 @@ def described_parts(definition: TokenizerDefinition) -> dict[str, str]:
     rule = ""
     if definition.ignore_merges:
         rule = "; a pre-token that is a token needs none (ignore_merges)"
-    return {
+    parts = {
         "added tokens": _described_added(definition.added_tokens),
         "normalizer": definition.normalizer or "none",
         "split": _described_pattern(definition.pattern),
         "merges": f"{len(definition.merges):,}{rule}",
         "post-processor": _described_post_processor(definition),
     }
+    if definition.length_settings is not None:
+        parts["length settings"] = _described_lengths(definition.length_settings)
+    return parts
 
 
 def described(definition: TokenizerDefinition) -> str:
@@ -94,6 +98,18 @@ def _described_post_processor(definition: TokenizerDefinition) -> str:
         )
 
     return _cut(f"{shown(post_processor.single)}; for two texts {shown(post_processor.pair)}")
+
+
+def _described_lengths(settings: LengthSettings) -> str:
+    found = []
+    if settings.truncation is not None:
+        found.append(f"truncation to {settings.max_length:,} ids")
+    if (padding := settings.padding) is not None:
+        to = "the longest text"
+        if settings.padded_length is not None:
+            to = f"{settings.padded_length:,} ids"
+        found.append(f"padding to {to} with {shown_text(padding['pad_token'])}")
+    return f"{' and '.join(found)}, if tokenizer(text) is asked to"
 
 
 def shown_text(text: str | bytes) -> str:

@@ -24,6 +24,7 @@ from cs336_basics.tokenizer.ids import (
     plain_ids,
     sequences_of,
 )
+from cs336_basics.tokenizer.length_settings import LengthSettings
 from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.tokenizer.text_input import text_column
 
@@ -203,6 +204,8 @@ def model_inputs(
             f"{short_repr(text_pair)}",
             argument="text_pair",
         )
+    settings = tokenizer.definition.length_settings or LengthSettings()
+    limit, width = _lengths(padding, truncation, max_length, settings)
     lists = tokenizer.encode_batch([text] if isinstance(text, str) else text)
     seconds = None
     if text_pair is not None:
@@ -215,12 +218,15 @@ def model_inputs(
             lists,
             seconds,
             add_special_tokens,
-            max_length if truncation is True else None,
+            limit,
+            settings.truncation_side,
         )
+    if pad_id is None:
+        pad_id = settings.pad_id
     if pad_id is None:
         pad_id = tokenizer.definition.special_ids.get(END_OF_TEXT, 0)
     pad_id = checked_pad_id(tokenizer, pad_id)
-    ids, mask = _padded_lists(lists, padding, truncation, max_length, pad_id)
+    ids, mask = _padded_lists(lists, padding, limit, width, pad_id, settings)
     if isinstance(text, str):
         return {"input_ids": ids[0], "attention_mask": mask[0]}
     return {"input_ids": ids, "attention_mask": mask}
@@ -232,6 +238,7 @@ def _processed(
     seconds: list[list[int]] | None,
     add_special_tokens: bool,
     max_length: int | None,
+    side: str,
 ) -> list[list[int]]:
     """Return the ids that the post-processor makes of each text or pair of texts."""
     if seconds is not None and len(seconds) != len(lists):
@@ -245,19 +252,15 @@ def _processed(
         return [post_processor.ids(first, second, add_special_tokens) for first, second in pairs]
     max_length = checked_integer("max_length", max_length, 1)
     return [
-        post_processor.truncated_ids(first, second, add_special_tokens, max_length)
+        post_processor.truncated_ids(first, second, add_special_tokens, max_length, side)
         for first, second in pairs
     ]
 
 
-def _padded_lists(
-    lists: list[list[int]],
-    padding: bool | str,
-    truncation: bool,
-    max_length: int | None,
-    pad_id: int,
-) -> tuple[list[list[int]], list[list[int]]]:
-    """Truncate and pad lists of ids, and return them with their masks."""
+def _lengths(
+    padding: bool | str, truncation: bool, max_length: int | None, settings: LengthSettings
+) -> tuple[int | None, int | None]:
+    """Return the number of ids to truncate to, and the number to pad to, or None for neither."""
     if padding not in (False, True, "longest", "max_length"):
         raise InputError(
             f"must be True, False, 'longest' or 'max_length', got {short_repr(padding)}",
@@ -267,8 +270,16 @@ def _padded_lists(
         raise InputError(
             f"must be True or False, got {short_repr(truncation)}", argument="truncation"
         )
-    needs_length = truncation or padding == "max_length"
-    if needs_length != (max_length is not None):
+    pads_to_length = padding == "max_length"
+    limit = width = max_length
+    if max_length is None:
+        limit, width = settings.max_length, settings.padded_length
+        width = limit if width is None else width
+    if (
+        (truncation and limit is None)
+        or (pads_to_length and width is None)
+        or (max_length is not None and not truncation and not pads_to_length)
+    ):
         raise InputError(
             (
                 "must be set with ",
@@ -279,23 +290,37 @@ def _padded_lists(
             ),
             argument="max_length",
         )
-    if max_length is not None:
-        max_length = checked_integer("max_length", max_length, 1)
+    limit = checked_integer("max_length", limit, 1) if truncation else None
+    width = checked_integer("max_length", width, 1) if pads_to_length else None
+    return limit, width
+
+
+def _padded_lists(
+    lists: list[list[int]],
+    padding: bool | str,
+    limit: int | None,
+    width: int | None,
+    pad_id: int,
+    settings: LengthSettings,
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Truncate and pad lists of ids, and return them with their masks."""
+    if limit is not None:
+        lists = truncate(lists, limit, side=settings.truncation_side)
+    if not padding:
+        return lists, [[1] * len(ids) for ids in lists]
+    number = len(lists)
+    if width is not None:
         for index, ids in enumerate(lists):
-            if len(ids) > max_length and not truncation:
+            if len(ids) > width:
                 raise InputError(
-                    f"must be at least {len(ids):,}, the number of ids, got {max_length:,}",
+                    f"must be at least {len(ids):,}, the number of ids, got {width:,}",
                     argument="max_length",
                     place=f"text {index:,}",
                     remedy=("pass ", Argument("truncation", True)),
                 )
-        lists = truncate(lists, max_length)
-    if not padding:
-        return lists, [[1] * len(ids) for ids in lists]
-    number = len(lists)
-    if padding == "max_length":
         lists = [*lists, [pad_id]]  # prevents a width of 0 if all lists are empty
-    padded = pad(lists, pad_id=pad_id, multiple_of=(padding == "max_length" and max_length) or 1)
+    multiple_of = settings.multiple_of if width is None else width
+    padded = pad(lists, pad_id=pad_id, multiple_of=multiple_of, side=settings.padding_side)
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 
 

@@ -51,11 +51,17 @@ class PostProcessor(NamedTuple):
         return ids
 
     def truncated_ids(
-        self, first: list[int], second: list[int] | None, add_special_tokens: bool, max_length: int
+        self,
+        first: list[int],
+        second: list[int] | None,
+        add_special_tokens: bool,
+        max_length: int,
+        side: str = "right",
     ) -> list[int]:
         """Return at most `max_length` ids; the texts get what the template leaves.
 
-        If a pair of texts is too long, the longer text is shortened first, as in tokenizers.
+        If a pair of texts is too long, the longer text is shortened first, as in tokenizers. Ids
+        are removed from the given side, `"right"` or `"left"`.
 
         Raises:
             ValueError: If the template has more than `max_length` ids.
@@ -70,13 +76,14 @@ class PostProcessor(NamedTuple):
                 argument="max_length",
             )
         if second is None:
-            return self.ids(first[:room], None, add_special_tokens)
+            return self.ids(_shortened(first, room, side), None, add_special_tokens)
         short, long = sorted((len(first), len(second)))
         if short + long > room:
             short = min(short, room // 2)
             long = room - short
         sizes = (short, long) if len(first) <= len(second) else (long, short)
-        return self.ids(first[: sizes[0]], second[: sizes[1]], add_special_tokens)
+        first, second = _shortened(first, sizes[0], side), _shortened(second, sizes[1], side)
+        return self.ids(first, second, add_special_tokens)
 
     def renumbered(self, new_ids: Mapping[int, int]) -> PostProcessor:
         """Return templates with other ids, given as a mapping of old id -> new id."""
@@ -85,6 +92,12 @@ class PostProcessor(NamedTuple):
             return tuple(item if isinstance(item, str) else new_ids[item] for item in template)
 
         return PostProcessor(changed(self.single), changed(self.pair))
+
+
+def _shortened(ids: list[int], length: int, side: str) -> list[int]:
+    if side == "right" or len(ids) <= length:
+        return ids[:length]
+    return ids[len(ids) - length :]
 
 
 def check_post_processor(

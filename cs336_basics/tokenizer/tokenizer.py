@@ -307,8 +307,8 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read a tokenizer.json written by Hugging Face's tokenizers or transformers.
 
-        The special tokens, the other added tokens with their flags, the normalizer and the
-        post-processor are kept, and `save` writes them again.
+        The special tokens, the other added tokens with their flags, the normalizer, the
+        post-processor, truncation and padding are kept, and `save` writes them again.
 
         Args:
             source: The file, a directory that contains it, or the name of a repository on the hub,
@@ -316,7 +316,8 @@ class Tokenizer:
                 Also a `tokenizers.Tokenizer` or a fast tokenizer of transformers.
             revision: Branch, tag or commit of the repository.
             ignore: Parts of the file to ignore: `"normalizer"` (normalize texts yourself),
-                `"post_processor"` (no tokens are added to a text), `"truncation"` or `"padding"`.
+                `"post_processor"` (no tokens are added to a text), `"truncation"` or `"padding"`
+                (they are no defaults of `tokenizer(text)`).
             cache_size, backend: See the constructor.
 
         Raises:
@@ -571,9 +572,14 @@ class Tokenizer:
             truncation: Whether to keep only the first `max_length` ids of a text, including ids
                 that are added. Of a pair of texts, the longer one is shortened first.
             max_length: Number of ids to truncate or pad to. Required by `truncation` and by
-                `padding="max_length"`, and not allowed otherwise.
-            pad_id: Padding id or special token; see `pad`. Defaults to `<|endoftext|>`, or to 0 if
-                the tokenizer does not have this token.
+                `padding="max_length"` unless the tokenizer's file contains it, and not allowed
+                otherwise.
+            pad_id: Padding id or special token; see `pad`. Defaults to the id in the tokenizer's
+                file, to `<|endoftext|>`, or to 0 if the tokenizer does not have this token.
+
+        A file that contains settings for truncation and padding also determines the sides, which
+        are on the right otherwise, and whether a length is rounded up to a multiple. Whether a text
+        is truncated or padded depends only on the arguments, as in transformers.
 
         Returns:
             A dict with `input_ids`, lists of ids, and `attention_mask`, lists with 1 for each id

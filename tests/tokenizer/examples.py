@@ -112,7 +112,7 @@ def small_tokenizer(
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """Return a text's ids, computed by the reference functions, which do not use an encoder."""
     arguments = tokenizer.definition.arguments()
-    del arguments["post_processor"]  # `encode` does not apply it
+    del arguments["post_processor"], arguments["length_settings"]  # `encode` does not apply them
     return encode_text(text, **arguments)
 
 

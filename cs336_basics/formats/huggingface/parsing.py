@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.warnings import warn
@@ -21,6 +21,7 @@ from cs336_basics.formats.byte_strings import (
     vocab_of_strings,
 )
 from cs336_basics.formats.foreign_patterns import FALCON
+from cs336_basics.formats.huggingface.length_settings import length_settings_of
 from cs336_basics.formats.huggingface.normalizers import normalizer_of
 from cs336_basics.formats.huggingface.parts import kind_of, list_in, object_in, steps_of
 from cs336_basics.formats.huggingface.post_processors import post_processor_of
@@ -33,6 +34,7 @@ from cs336_basics.text import normalization
 from cs336_basics.text.utf8 import UTF8_BYTES
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.length_settings import LengthSettings
 from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.tokenizer.words import Pair, Words, words_of
 
@@ -42,13 +44,8 @@ if TYPE_CHECKING:
 OWN_VERSION = "cs336_basics"
 """`version` of files that only this library can read."""
 
-IGNORABLE = {
-    "normalizer": "the text would be changed before it is split",
-    "post_processor": "it may add tokens to the text",
-    "truncation": "texts would be truncated",
-    "padding": "ids would be added",
-}
-"""Parts of the file that the caller can choose to ignore, with their effects."""
+IGNORABLE = ("normalizer", "post_processor", *LengthSettings._fields)
+"""Parts of the file that the caller can choose to ignore."""
 
 
 class MistakeInFileError(Exception):
@@ -78,6 +75,7 @@ def parse_own(content: dict[str, Any], own: bool) -> TokenizerDefinition:
         content.get("normalizer"),
         _own_post_processor(content.get("post_processor")),
         added_ids,
+        length_settings_of(content),
     )
 
 
@@ -122,12 +120,7 @@ def parse_tokenizer_json(
     check_is_tokenizer_json(content)
     model = object_in(content, "model")
     check_model_type(model)  # first, because all other advice depends on it
-    for key in ("truncation", "padding"):
-        if key not in ignored and content.get(key) is not None:
-            raise InputError(
-                f"{key} {kind_of(content[key])} is not supported: {IGNORABLE[key]}",
-                remedy=("pass ", Argument("ignore", [key]), " to load the tokenizer without it"),
-            )
+    length_settings = length_settings_of(content, ignored)
     normalizer = None if "normalizer" in ignored else normalizer_of(content.get("normalizer"))
     post_processor = (
         None if "post_processor" in ignored else post_processor_of(content.get("post_processor"))
@@ -152,7 +145,14 @@ def parse_tokenizer_json(
         words = _words_of_file(file, ids, own_ids)
     _check_unknown_token(model, words)
     definition = TokenizerDefinition.of_words(
-        words, own_ids, added_tokens, pattern, ignore_merges, normalizer, post_processor
+        words,
+        own_ids,
+        added_tokens,
+        pattern,
+        ignore_merges,
+        normalizer,
+        post_processor,
+        length_settings,
     )
     if ignore_merges:
         check_always_found(added_tokens, normalizer, strings, lambda: definition.merges)

@@ -40,6 +40,7 @@ from cs336_basics.tokenizer.definition import (
     TRAINING_FILE,
     TokenizerDefinition,
 )
+from cs336_basics.tokenizer.length_settings import LengthSettings
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Runtime
@@ -121,8 +122,7 @@ def tokenizer_json(definition: TokenizerDefinition) -> dict[str, Any]:
         )
     return {
         "version": VERSION,
-        "truncation": None,
-        "padding": None,
+        **(definition.length_settings or LengthSettings())._asdict(),
         "added_tokens": [
             {
                 "id": definition.added_ids[token.content],
@@ -206,6 +206,7 @@ def _own_json(definition: TokenizerDefinition, reason: str) -> dict[str, Any]:
         "added_ids": own_ids,
         "normalizer": definition.normalizer,
         "post_processor": definition.post_processor,
+        **(definition.length_settings or LengthSettings())._asdict(),
     }
     # Files without the newer parts stay as they were.
     return {
@@ -294,6 +295,8 @@ def runtime(directory: Path) -> Runtime:
         import tokenizers
 
         theirs = tokenizers.Tokenizer.from_file(str(directory / TOKENIZER_FILE))
+        theirs.no_truncation()
+        theirs.no_padding()
         return Runtime(
             f"tokenizers {tokenizers.__version__}",
             lambda text: theirs.encode(text, add_special_tokens=False).ids,

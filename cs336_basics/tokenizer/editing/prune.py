@@ -167,9 +167,7 @@ class MergeTree:
             for part in pair:
                 self.num_uses[part] += 1
         absent = definition.absent_bytes
-        self._stays = set(definition.added_ids.values())
-        if definition.post_processor:
-            self._stays |= definition.post_processor.added_ids
+        self._stays = definition.ids_in_use
         self._stays.update(
             token_id
             for token, token_id in definition.token_ids.items()
@@ -367,5 +365,6 @@ def renumbered(
         merges=list(merges),
         added_ids={content: new_ids[token_id] for content, token_id in old.added_ids.items()},
         post_processor=post_processor,
+        length_settings=old.length_settings and old.length_settings.renumbered(new_ids),
     )
     return tokenizer.with_definition(definition)

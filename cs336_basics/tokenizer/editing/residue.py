@@ -182,9 +182,7 @@ def _residue(tokenizer: Tokenizer, words: Iterable[Sequence[int]]) -> set[int]:
         for token_id in ids:
             is_used[token_id] = 1
             is_inner[token_id] |= len(ids) > 1
-    stays = {*definition.added_ids.values(), *(i for i, t in vocab.items() if len(t) == 1)}
-    if definition.post_processor:
-        stays |= definition.post_processor.added_ids
+    stays = definition.ids_in_use | {i for i, t in vocab.items() if len(t) == 1}
     # A part is needed if a token that it is part of is ever one of several tokens.
     last = last_merges(definition)
     is_step = bytearray(tokenizer.vocab_size)

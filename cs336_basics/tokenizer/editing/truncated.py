@@ -29,9 +29,7 @@ def truncated(definition: TokenizerDefinition, vocab_size: int) -> TokenizerDefi
             argument="vocab_size",
         )
     kept = {token_id for token_id, token in definition.vocab.items() if len(token) == 1}
-    kept |= set(definition.added_ids.values())
-    if definition.post_processor:
-        kept |= definition.post_processor.added_ids
+    kept |= definition.ids_in_use
     if vocab_size <= max(kept):
         raise InputError(
             f"must be at least {max(kept) + 1:,} to keep all single bytes and added tokens, got "

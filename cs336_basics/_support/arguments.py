@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -64,7 +63,9 @@ def checked_integer(
 
 def check_is_number(name: str, value: Any) -> None:
     """Raise InputTypeError if the argument called `name` is not a real number."""
-    if not isinstance(value, numbers.Real):
+    from numbers import Real  # tokenizers do not need it
+
+    if not isinstance(value, Real):
         raise InputTypeError(f"must be a number, got {short_repr(value)}", argument=name)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
+import os
 import secrets
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import pytest
 from tests.campaign import report
 from tests.campaign.row import Row, all_rows
 from tests.campaign.runner import Result, repeat_command, run_row
+from tests.campaign.schedule import Schedule
 
 
 def main(words: list[str] | None = None, rows: dict[str, Row] | None = None) -> int:
@@ -24,6 +28,9 @@ def main(words: list[str] | None = None, rows: dict[str, Row] | None = None) -> 
         "rows", nargs="*", metavar="ROW", help=f"rows to run (default: all): {', '.join(rows)}"
     )
     parser.add_argument("--minutes", type=float, default=60, help="time for all rows (60)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="rows that run at a time (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, help="seed of all cases (default: a new one)")
     parser.add_argument("--case", type=int, help="check this case of one row again")
     parser.add_argument(
@@ -41,7 +48,7 @@ def main(words: list[str] | None = None, rows: dict[str, Row] | None = None) -> 
         return repeat(rows[options.rows[0]], seed, options.case)
     chosen = {name: rows[name] for name in options.rows or rows}
     page = options.report or (None if options.rows else report.PAGE)
-    return run(chosen, seed, options.minutes * 60, page)
+    return run(chosen, seed, options.minutes * 60, page, max(1, options.jobs))
 
 
 def repeat(row: Row, seed: int, number: int) -> int:
@@ -55,29 +62,38 @@ def repeat(row: Row, seed: int, number: int) -> int:
     return 0
 
 
-def run(rows: dict[str, Row], seed: int, seconds: float, page: Path | None) -> int:
-    """Run the rows, share the time among them, and write the report."""
-    # What a finite row leaves of its time goes to the rows after it. The rows with the largest
-    # shares come last, because their cases, files of tests, can use all of it.
-    order = sorted(rows.values(), key=lambda row: (row.share, row.cases is None))
+def run(rows: dict[str, Row], seed: int, seconds: float, page: Path | None, jobs: int) -> int:
+    """Run the rows, some at a time, share the time among them, and write the report."""
     print(f"seed {seed}; {report.machine()}", flush=True)
     start = time.monotonic()
+    schedule = Schedule(list(rows.values()), start + seconds, jobs)
+    stop = threading.Event()
     results: dict[str, Result] = {}
-    try:
-        for number, row in enumerate(order):
-            left = seconds - (time.monotonic() - start)
-            share = row.share / sum(later.share for later in order[number:])
-            seconds_of_row = max(0, left) * share
-            print(f"{row.name}: {number + 1} of {len(order)}, {seconds_of_row:.0f} s", flush=True)
-            result = run_row(row, seed, seconds_of_row)
+
+    def work() -> None:
+        while not stop.is_set() and (found := schedule.next()):
+            row, seconds_of_row = found
+            print(f"{row.name}: {seconds_of_row:.0f} s", flush=True)
+            result = run_row(row, seed, seconds_of_row, stop=stop)
+            schedule.finished(row)
             results[row.name] = result
-            print(report.line(row, result), flush=True)
+            lines = [report.line(row, result)]
             for case, message in result.failures:
-                print(f"{message.rstrip()}\n  {repeat_command(row.name, seed, case)}", flush=True)
-    except KeyboardInterrupt:
-        print(f"\nstopped in the row {row.name}; no report is written", flush=True)
-        return 130
+                lines += [message.rstrip(), f"  {repeat_command(row.name, seed, case)}"]
+            print("\n".join(lines), flush=True)
+
+    # The threads only wait for the processes that check the cases.
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        try:
+            for future in [pool.submit(work) for _ in range(jobs)]:
+                future.result()
+        except KeyboardInterrupt:
+            print("\nstopped; no report is written", flush=True)
+            return 130
+        finally:
+            stop.set()
     if page is not None:
+        results = {name: results[name] for name in rows}
         report.write(page, rows, results, seed, time.monotonic() - start)
         print(f"wrote {page}")
     failed = sum(len(result.failures) for result in results.values())

@@ -8,6 +8,8 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -68,7 +70,13 @@ def repeat_command(row: str, seed: int, case: int) -> str:
     return f"python -m tests.campaign {row} --seed {seed} --case {case}"
 
 
-def run_row(row: Row, seed: int, seconds: float, load: LoadRows = all_rows) -> Result:
+def run_row(
+    row: Row,
+    seed: int,
+    seconds: float,
+    load: LoadRows = all_rows,
+    stop: threading.Event | None = None,
+) -> Result:
     """Check cases of a row, each once, for `seconds`, but at least one.
 
     Args:
@@ -76,27 +84,31 @@ def run_row(row: Row, seed: int, seconds: float, load: LoadRows = all_rows) -> R
         seed: Seed of the campaign.
         seconds: Time for the row.
         load: Function that returns the rows by name in the other process.
+        stop: Event that ends the row, within a second.
     """
+    stop = stop or threading.Event()
     result = Result(row.name, seed, planned=row.num_cases())
     start = time.monotonic()
     first: int | None = 0
     try:
         while first is not None and len(result.failures) < MOST_FAILURES:
             left = seconds - (time.monotonic() - start)
-            first = _run_process(row, result, first, left, load)
+            first = _run_process(row, result, first, left, load, stop)
     finally:
         result.seconds = time.monotonic() - start
     return result
 
 
 def _run_process(
-    row: Row, result: Result, first: int, seconds: float, load: LoadRows
+    row: Row, result: Result, first: int, seconds: float, load: LoadRows, stop: threading.Event
 ) -> int | None:
     """Check cases from `first` in a new process. Return the first case of the next process."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
+    with tempfile.NamedTemporaryFile(prefix="campaign-", delete=False) as output:
+        pass
     process = context.Process(
-        target=_work, args=(sender, row.name, result.seed, first, seconds, load)
+        target=_work, args=(sender, output.name, row.name, result.seed, first, seconds, load)
     )
     end = time.monotonic() + seconds + OVERTIME
     process.start()
@@ -105,8 +117,13 @@ def _run_process(
     try:
         while True:
             left = min(end, started + row.seconds) - time.monotonic()
-            ready = multiprocessing.connection.wait([receiver, process.sentinel], max(0, left))
+            waiting = min(1, max(0, left))
+            ready = multiprocessing.connection.wait([receiver, process.sentinel], waiting)
             message = None
+            if stop.is_set():
+                return None
+            if not ready and waiting < left:
+                continue
             if not ready:
                 if time.monotonic() < started + row.seconds:
                     result.unfinished += 1
@@ -122,6 +139,7 @@ def _run_process(
                 if kind == "died":
                     process.join()
                     message = f"the process ended with exit status {process.exitcode}"
+                    message = f"{_end_of(output.name)}{message}"
                 elif kind == "end":
                     return None
                 else:
@@ -135,6 +153,7 @@ def _run_process(
     finally:
         _end(process)
         receiver.close()
+        os.unlink(output.name)
 
 
 def _note(result: Result, kind: str, fields: list[Any]) -> int:
@@ -151,6 +170,12 @@ def _note(result: Result, kind: str, fields: list[Any]) -> int:
     return number if kind == "started" else number + 1
 
 
+def _end_of(file: str) -> str:
+    """Return the last lines that a process has printed."""
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        return "".join(line.rstrip() + "\n" for line in lines.read()[-4000:].splitlines())
+
+
 def _end(process: Any) -> None:
     """End a process and the processes that it has started."""
     process.join(0 if process.is_alive() else None)
@@ -164,6 +189,7 @@ def _end(process: Any) -> None:
 
 def _work(
     sender: Any,
+    output: str,
     name: str,
     seed: int,
     first: int,
@@ -173,6 +199,11 @@ def _work(
     """Check cases and send what they find."""
     if hasattr(os, "setsid"):
         os.setsid()  # Ctrl-C reaches only the campaign, which ends this process
+    # Libraries print, such as the panics of tokenizers. What a case prints matters if it crashes.
+    printed = os.open(output, os.O_WRONLY | os.O_APPEND)
+    for standard in (1, 2):
+        os.dup2(printed, standard)
+    os.close(printed)
     end = time.monotonic() + seconds
     row = load()[name]
     planned, number, failures = row.num_cases(), first, 0

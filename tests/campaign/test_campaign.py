@@ -51,6 +51,7 @@ def misbehave(case: Case) -> int:
     if kind == "fails":
         raise AssertionError("one is not two")
     if kind == "crashes":
+        os.write(2, b"what the crash has printed")
         os._exit(3)
     if kind == "hangs":
         time.sleep(60)
@@ -78,14 +79,16 @@ def test_failures_crashes_and_hangs_are_failures_of_their_cases(result):
     assert result.skipped == {"no such machine": 1}
     assert len(result.failures) == 3
     assert not result.is_complete
-    assert {message.split()[0] for _, message in result.failures} == {"Traceback", "the"}
+    assert {m.split()[0] for _, m in result.failures} == {"Traceback", "what", "the"}
     for case, message in result.failures:
         row = bad_rows()["bad"]
         if "one is not two" in message:
             with pytest.raises(AssertionError, match="one is not two"):
                 row.run(1, case)
         else:
-            assert "status 3" in message or "longer than" in message
+            assert "printed\nthe process ended with exit status 3" in message or (
+                "longer than" in message
+            )
 
 
 def always_fails(case: Case) -> int:
@@ -110,7 +113,7 @@ def ran(monkeypatch):
         "bad": Result("bad", 5, 1, 7, 10, failures=[(4, "Traceback\n  x\nValueError: <b>|")]),
     }
     monkeypatch.setattr(
-        "tests.campaign.__main__.run_row", lambda row, seed, seconds: results[row.name]
+        "tests.campaign.__main__.run_row", lambda row, seed, seconds, stop: results[row.name]
     )
     return {name: Row(name, misbehave, "things") for name in results}
 
@@ -144,12 +147,12 @@ def test_one_case_is_repeated_with_its_traceback(capsys):
 
 
 def test_ctrl_c_stops_without_a_report(ran, tmp_path, monkeypatch, capsys):
-    def interrupted(row, seed, seconds):
+    def interrupted(row, seed, seconds, stop):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tests.campaign.__main__.run_row", interrupted)
     assert main(["--report", str(tmp_path / "page.md")], ran) == 130
-    assert "stopped in the row" in capsys.readouterr().out
+    assert "stopped; no report" in capsys.readouterr().out
     assert not os.listdir(tmp_path)
 
 

@@ -25,10 +25,14 @@
 namespace cs336 {
 
 // A CPU without LZCNT executes the instruction as BSR, whose results differ.
-// `__builtin_cpu_supports` recognizes the name only from GCC 11 on.
+// `__builtin_cpu_supports` recognizes the name only from GCC 11 on. CPUID takes microseconds in a
+// virtual machine, so it is asked once.
 inline bool has_lzcnt() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);
+    static const bool has = [] {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);
+    }();
+    return has;
 }
 
 // Whether this CPU supports the instructions of CS336_AVX2.

@@ -15,6 +15,7 @@
 #include "base/simd_level.hpp"
 #include "word_merging/kept_merges.hpp"
 #include "word_merging/merge_table.hpp"
+#include "word_merging/rank_lists.hpp"
 #include "word_merging/short_word_merger.hpp"
 
 namespace cs336 {
@@ -42,66 +43,97 @@ class DropoutMerger {
 
   private:
     static constexpr uint32_t END = UINT32_MAX;
+    static constexpr uint32_t NO_RANK = MergeTable<Id>::NO_RANK;
     static constexpr size_t MAX_KEPT = size_t{1} << 16;
-    static constexpr uint64_t NONE = UINT64_MAX;  // no merge
 
-    // A possible merge: its rank and the position of its left symbol.
-    static uint64_t merge_at(uint32_t rank, size_t position) {
-        return rank == MergeTable<Id>::NO_RANK ? NONE : uint64_t{rank} << 32 | position;
-    }
-
-    // Keep the merges in a heap. An entry is stale if its position has another merge or none.
+    // Possible merges are in ascending lists of their ranks. Those that would break the order,
+    // because they were left out or a merge on their left was, are in a heap. An entry is stale if
+    // its position has another rank or none.
     Id* merge_long(const uint8_t* word, uint32_t length, KeptMerges kept, Id* out) {
-        symbols_.resize(length);
-        merges_at_.assign(length, NONE);
-        before_.resize(length);
-        after_.resize(length);
+        reserve_for_long_word(symbols_, length);
+        reserve_for_long_word(ranks_at_, length);
+        reserve_for_long_word(before_, length);
+        reserve_for_long_word(after_, length);
+        lists_.start(merges_.size(), 3 * size_t{length});
         heap_ = {};
         left_out_.clear();
+        // Clear the lists even after an exception.
+        struct Cleaner {
+            DropoutMerger& merger;
+            ~Cleaner() { merger.clear(); }
+        } cleaner{*this};
         for (uint32_t i = 0; i < length; ++i) {
             stop_if_cancelled(i);
-            symbols_[i] = merges_.byte_id(word[i]);
-            before_[i] = i ? i - 1 : END;
-            after_[i] = i + 1 < length ? i + 1 : END;
+            symbols_.push_back(merges_.byte_id(word[i]));
+            ranks_at_.push_back(NO_RANK);
+            before_.push_back(i ? i - 1 : END);
+            after_.push_back(i + 1 < length ? i + 1 : END);
             if (i) add(i - 1, merges_.byte_rank(word[i - 1], word[i]));
         }
-        for (size_t step = 0; !heap_.empty(); ++step) {
+        for (size_t step = 0; !lists_.empty() || !heap_.empty(); ++step) {
             stop_if_cancelled(step);
-            const uint64_t best = heap_.top();
-            heap_.pop();
-            const uint32_t left = uint32_t(best);
-            if (merges_at_[left] != best) continue;
+            const uint64_t best = take_first();
+            const uint32_t left = uint32_t(best), rank = uint32_t(best >> 32);
+            if (ranks_at_[left] != rank) continue;
             if (!kept.next()) {
                 left_out_.push_back(best);
                 continue;
             }
             const uint32_t right = after_[left], next = after_[right], previous = before_[left];
-            symbols_[left] = merges_.merged(uint32_t(best >> 32));
+            symbols_[left] = merges_.merged(rank);
             after_[left] = next;
-            merges_at_[left] = merges_at_[right] = NONE;
+            ranks_at_[left] = ranks_at_[right] = NO_RANK;
             if (next != END) {
                 before_[next] = left;
                 add(left, merges_.rank(symbols_[left], symbols_[next]));
             }
             if (previous != END) add(previous, merges_.rank(symbols_[previous], symbols_[left]));
             for (const uint64_t merge : left_out_) {
-                if (merges_at_[uint32_t(merge)] == merge) heap_.push(merge);
+                if (ranks_at_[uint32_t(merge)] == merge >> 32) heap_.push(merge);
             }
             left_out_.clear();
         }
         for (uint32_t i = 0; i != END; i = after_[i]) *out++ = symbols_[i];
-        if (symbols_.capacity() > MAX_KEPT) {
-            symbols_ = {};
-            merges_at_ = {};
-            before_ = after_ = {};
-            left_out_ = {};
-        }
         return out;
     }
 
+    // Return a possible merge: its rank and the position of its left symbol.
+    static uint64_t merge_at(uint32_t rank, uint32_t position) {
+        return uint64_t{rank} << 32 | position;
+    }
+
+    // Remove the first merge from the lists and the heap.
+    uint64_t take_first() {
+        if (!lists_.empty()) {
+            const uint64_t listed = merge_at(lists_.lowest_rank(), lists_.first());
+            if (heap_.empty() || listed < heap_.top()) {
+                lists_.take_first();
+                return listed;
+            }
+        }
+        const uint64_t best = heap_.top();
+        heap_.pop();
+        return best;
+    }
+
     void add(uint32_t position, uint32_t rank) {
-        merges_at_[position] = merge_at(rank, position);
-        if (merges_at_[position] != NONE) heap_.push(merges_at_[position]);
+        ranks_at_[position] = rank;
+        if (rank == NO_RANK) return;
+        if (lists_.is_after_last(position, rank)) {
+            lists_.append(position, rank);
+        } else {
+            heap_.push(merge_at(rank, position));
+        }
+    }
+
+    void clear() {
+        lists_.clear(MAX_KEPT);
+        if (symbols_.capacity() > MAX_KEPT) {
+            symbols_ = {};
+            ranks_at_ = before_ = after_ = {};
+            heap_ = {};
+            left_out_ = {};
+        }
     }
 
     void stop_if_cancelled(size_t step) const {
@@ -113,8 +145,8 @@ class DropoutMerger {
     const std::atomic<bool>& cancelled_;
     // By position. The members below are used for long words only.
     std::vector<Id> symbols_;
-    std::vector<uint64_t> merges_at_;
-    std::vector<uint32_t> before_, after_;
+    std::vector<uint32_t> ranks_at_, before_, after_;
+    RankLists lists_;
     std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<uint64_t>> heap_;
     std::vector<uint64_t> left_out_;  // in this step
 };

@@ -5,14 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <queue>
 #include <stdexcept>
 #include <vector>
 
 #include "base/failure.hpp"
-#include "base/memory.hpp"
 #include "word_merging/merge_table.hpp"
+#include "word_merging/rank_lists.hpp"
 
 namespace cs336 {
 
@@ -37,20 +35,14 @@ class LongWordMerger {
     Id* merge(const Unit* word, size_t word_length, Id* out) {
         if (word_length >= END) throw std::length_error("a pre-token must be shorter than 4 GiB");
         const uint32_t length = uint32_t(word_length);
-        reserve(symbols_, length);
-        reserve(spans_, length);
-        reserve(begins_, length);
-        // Room for all pairs, because Ctrl-C could not interrupt moving them to a larger array.
-        reserve(nodes_, 3 * size_t{length});
-        if (heads_.empty()) {
-            heads_.assign(merges_.size(), END);
-            tails_.assign(merges_.size(), END);
-        }
-        ranks_ = {};
+        reserve_for_long_word(symbols_, length);
+        reserve_for_long_word(spans_, length);
+        reserve_for_long_word(begins_, length);
+        lists_.start(merges_.size(), 3 * size_t{length});
         // Clear the lists even after an exception.
         struct Cleaner {
             LongWordMerger& merger;
-            ~Cleaner() { merger.clear_lists(); }
+            ~Cleaner() { merger.clear(); }
         } cleaner{*this};
         for (uint32_t i = 0; i < length; ++i) {
             stop_if_cancelled(i);
@@ -59,10 +51,10 @@ class LongWordMerger {
             begins_.push_back(1);
             if (i) append(i - 1, merges_.rank_of_units(word[i - 1], word[i]));
         }
-        for (size_t done = 0; !ranks_.empty(); ++done) {
+        for (size_t done = 0; !lists_.empty(); ++done) {
             stop_if_cancelled(done);
-            const uint32_t rank = ranks_.top();
-            merge_pair(take_first(rank), rank, length);
+            const uint32_t rank = lists_.lowest_rank();
+            merge_pair(lists_.take_first(), rank, length);
         }
         for (uint32_t i = 0; i < length; i += spans_[i]) *out++ = symbols_[i];
         return out;
@@ -73,22 +65,6 @@ class LongWordMerger {
 
     // The memory for longer words is freed after use.
     static constexpr size_t MAX_KEPT = size_t{1} << 16;
-
-    // An element of a rank's list.
-    struct Node {
-        uint32_t position, next;
-    };
-
-    // Remove the first position from the list of the lowest rank.
-    uint32_t take_first(uint32_t rank) {
-        const Node node = nodes_[heads_[rank]];
-        heads_[rank] = node.next;
-        if (node.next == END) {
-            tails_[rank] = END;
-            ranks_.pop();
-        }
-        return node.position;
-    }
 
     // Merge the pair of a rank at a position. An earlier merge may have removed the pair.
     void merge_pair(uint32_t position, uint32_t rank, uint32_t length) {
@@ -109,41 +85,17 @@ class LongWordMerger {
         if (end < length) append(position, merges_.rank(merged, symbols_[end]));
     }
 
-    // Append a position to the list of a rank.
     void append(uint32_t position, uint32_t rank) {
-        if (rank == MergeTable<Id>::NO_RANK) return;
-        if (nodes_.size() >= END) throw std::length_error("a pre-token has too many pairs");
-        const uint32_t added = uint32_t(nodes_.size());
-        nodes_.push_back({position, END});
-        if (tails_[rank] == END) {
-            heads_[rank] = added;
-            ranks_.push(rank);
-        } else {
-            nodes_[tails_[rank]].next = added;
-        }
-        tails_[rank] = added;
+        if (rank != MergeTable<Id>::NO_RANK) lists_.append(position, rank);
     }
 
-    void clear_lists() {
-        while (!ranks_.empty()) {
-            heads_[ranks_.top()] = tails_[ranks_.top()] = END;
-            ranks_.pop();
-        }
+    void clear() {
+        lists_.clear(MAX_KEPT);
         if (symbols_.capacity() > MAX_KEPT) {
             symbols_ = {};
             spans_ = {};
             begins_ = {};
-            nodes_ = {};
         }
-    }
-
-    // Empty an array and reserve memory. Request huge pages before the first use: with small pages,
-    // a 10 MB word takes twelve times as long as a 1 MB word.
-    template <class T>
-    static void reserve(std::vector<T>& array, size_t size) {
-        array.clear();
-        array.reserve(size);
-        ask_for_huge_pages(array.data(), size * sizeof(T));
     }
 
     void stop_if_cancelled(size_t step) const {
@@ -155,10 +107,7 @@ class LongWordMerger {
     std::vector<Id> symbols_;
     std::vector<uint32_t> spans_;  // the length, in units, of the symbol that starts or ends here
     std::vector<uint8_t> begins_;  // whether a symbol starts at this unit
-    std::vector<Node> nodes_;
-    std::vector<uint32_t> heads_, tails_;  // rank -> the first and last elements of its list
-    // The ranks of non-empty lists, lowest on top.
-    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;
+    RankLists lists_;              // of the pairs
 };
 
 }  // namespace cs336

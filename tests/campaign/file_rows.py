@@ -36,7 +36,7 @@ def _loaders() -> tuple[Any, dict]:
     return folder, loaders
 
 
-@row("damaged files", in_normal_run=False)  # tests/test_hostile_files.py has a slice
+@row("damaged files", in_normal_run=False, share=2)  # tests/test_hostile_files.py has a slice
 def damaged_files(case: Case) -> int:
     """Damaged files are loaded or refused with one line, in at most 5 s and 30 MB."""
     _, loaders = _loaders()
@@ -51,7 +51,7 @@ def damaged_files(case: Case) -> int:
     return 10
 
 
-@row("files", in_normal_run=False, share=2)
+@row("files", in_normal_run=False, share=4)
 def guided_files(case: Case) -> int:
     """The same for files that Atheris changes so that loading them reaches new code."""
     if importlib.util.find_spec("atheris") is None:
@@ -86,9 +86,9 @@ def _fuzzer() -> tuple[Any, str]:
     return folder, program
 
 
-@row("inputs", in_normal_run=False, share=2)
+@row("inputs", in_normal_run=False, share=4)
 def guided_native(case: Case) -> int:
-    """The C++ readers, the repair of UTF-8 and the scanner, with inputs that reach new code."""
+    """The C++ readers, UTF-8, normalization and the scanner, with inputs that reach new code."""
     _, program = _fuzzer()
     options = [f"-seed={case.chooser.randrange(1, 2**31)}", "-max_total_time=30", "-max_len=4000"]
     for i, text in enumerate(SEEDS):
@@ -106,6 +106,7 @@ SEEDS = [
     b"\x01YQ== 0\nYg== 1\nYWI= 256\neHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4 300\n",
     b"\x02a\xe7\x8c\xab\xf0\x9f\x98\x80\xff\xed\xa0\x80\xe7\x8c",
     *(b"\x03%c" % i + "It's 123 cats!\r\n\n  é猫\u0301😀 \tA1".encode() * 20 for i in range(12)),
+    b"\x04" + "e\u0301\u0323 é \u1100\u1161\u11a8 \u304b\u3099 \ufdfa \U0001d15e ".encode() * 9,
 ]
 """Inputs of tests/native/fuzz.cpp: its first byte chooses the code, the next one a pattern."""
 
@@ -163,7 +164,7 @@ _COMPLETE_AFTER_EACH_LINE = {
 """Kinds and files whose beginning is a valid file, too."""
 
 
-@row("truncated and changed files")
+@row("truncated and changed files", share=2)
 def corruption(case: Case) -> int:
     """A truncated file or one with a flipped bit is refused, or its content is the original one."""
     pytest.importorskip("torch")
@@ -250,7 +251,7 @@ def _writing(name: str, path: Path, limit: tuple[str, int] | None = None):
         process.join()
 
 
-@row("kills", in_normal_run=False)
+@row("kills", in_normal_run=False, share=4)
 def kill(case: Case) -> int:
     """A writer that is killed leaves the old artifact or the new one, and the next one works."""
     name = case.chooser.choice(_kinds())
@@ -269,7 +270,7 @@ def kill(case: Case) -> int:
     return 1
 
 
-@row("writes", in_normal_run=False)
+@row("writes", in_normal_run=False, share=2)
 def limits(case: Case) -> int:
     """A writer without space or file descriptors fails, and leaves the old artifact or the new."""
     chooser = case.chooser

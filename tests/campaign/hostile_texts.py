@@ -1,9 +1,13 @@
-"""Shapes of hostile texts, and what the row `time-of-hostile-texts` does with them."""
+"""Shapes of hostile texts, and what the row `time-of-hostile-texts` does with them.
+
+python -m tests.campaign.hostile_texts "encode, dropout" emoji 1000000
+"""
 
 from __future__ import annotations
 
 import functools
 import random
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -166,3 +170,8 @@ WORKS: dict[str, Callable[[str], object]] = {
     "train for parity": _parity,
     "prune": lambda text: prune(_tokenizer(), 320, {text.encode(): 1}),
 }
+
+
+if __name__ == "__main__":  # callgrind counts its instructions
+    WORKS[sys.argv[1]]("ab")  # trains tokenizers
+    WORKS[sys.argv[1]](SHAPES[sys.argv[2]](int(sys.argv[3])))

@@ -110,7 +110,7 @@ def _resident() -> int:
 ROUNDS = 300
 
 
-@row("rounds", in_normal_run=False)
+@row("rounds", in_normal_run=False, share=2)
 def leaks(case: Case) -> int:
     """Memory does not grow with rounds of training, encoding, decoding, saving and loading."""
     from cs336_basics import TRAINERS, Tokenizer
@@ -149,7 +149,7 @@ MIXED = ["named-patterns", "encoding", "other-libraries", "tokenizer-json", "tra
          "page"]  # fmt: skip
 
 
-@row("cases of other rows", in_normal_run=False)
+@row("cases of other rows", in_normal_run=False, share=4)
 def soak(case: Case) -> int:
     """One process checks cases of all random rows in a random order, kills among them."""
     name = case.chooser.choice(MIXED)

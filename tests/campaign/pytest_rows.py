@@ -40,29 +40,32 @@ def _run(case: Case, *arguments: str, root: Path = ROOT) -> int:
     return passed
 
 
-def _existing(name: str, title: str, cases: list[str]) -> None:
+def _existing(name: str, title: str, share: float, cases: list[str]) -> None:
     """Add a row whose cases are arguments of pytest."""
 
     def check(case: Case) -> int:
         return _run(case, case.value)
 
     check.__name__, check.__doc__ = name, title
-    row("tests", cases=lambda: cases, in_normal_run=False, seconds=1200, share=2)(check)
+    row("tests", cases=lambda: cases, in_normal_run=False, seconds=1200, share=share)(check)
 
 
 _existing(
     "sanitizers",
     "The contracts of the C++ code hold under the sanitizers for addresses, overflows and threads.",
+    3,
     ["tests/native/test_contracts.py"],
 )
 _existing(
     "other_simd_levels",
     "AVX2, AVX-512 and Neon, emulated by SIMDe, give the results of the references.",
+    8,
     ["tests/native/test_emulated_simd.py"],
 )
 _existing(
     "killed_commands",
     "Training runs, downloads, experiments and workers that are killed end in the same results.",
+    10,
     [
         "tests/commands/test_training.py::test_many_kills_do_not_change_the_run",
         "tests/data/datasets/test_fetch.py::test_a_killed_download_is_continued",
@@ -77,6 +80,7 @@ _existing(
 _existing(
     "ray",
     "Ray gives the results of one process, also when workers and machines are killed.",
+    6,
     [
         "tests/tokenizer/files/test_ray_encoding.py",
         "tests/counting/test_partial_counts.py",
@@ -86,6 +90,7 @@ _existing(
 _existing(
     "signals",
     "Ctrl-C and SIGTERM end commands, threads and loops of C++ soon, without a traceback.",
+    1,
     [
         "tests/commands/test_cli.py::test_ctrl_c_sets_status_130_and_prints_one_line",
         "tests/commands/test_training.py::"
@@ -101,6 +106,7 @@ _existing(
 _existing(
     "memory",
     "Memory does not grow with the size of files, streams and documents.",
+    0.5,
     [
         "tests/tokenizer/streaming/test_incremental_encoder.py::"
         "test_memory_does_not_grow_with_the_text",
@@ -113,6 +119,7 @@ _existing(
 _existing(
     "browser",
     "The playground works in a browser, with hostile links and texts.",
+    0.2,
     ["tests/playground/test_browser.py"],
 )
 
@@ -126,7 +133,7 @@ def _files_with_slow_tests() -> list[str]:
     ]
 
 
-@row("tests", cases=_files_with_slow_tests, in_normal_run=False, seconds=3600, share=6)
+@row("tests", cases=_files_with_slow_tests, in_normal_run=False, seconds=3600, share=20)
 def slow_tests(case: Case) -> int:
     """The long tests pass (`make slow`)."""
     return _run(case, case.value, "-m", "slow")
@@ -140,7 +147,7 @@ def _proving_tests() -> list[str]:
     return [" ".join(tests) for tests in files.values()]
 
 
-@row("tests", cases=_proving_tests, in_normal_run=False, share=4)
+@row("tests", cases=_proving_tests, in_normal_run=False, share=3)
 def single_tests(case: Case) -> int:
     """The tests that prove a promise without random cases pass."""
     return _run(case, *case.value.split())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import platform
 import re
 import subprocess
+import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -178,8 +181,19 @@ def _failures(results: dict[str, Result]) -> str:
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<])(?:[A-Za-z]:)?(?:[\\/][\w.+@~-]+)+[\\/]([\w.+@~-]+)")
 
 
+@functools.cache
+def _directories() -> list[str]:
+    """Return the directories that messages name with a prefix, as in `-I/home/me/project`."""
+    here = [ROOT, Path.cwd(), Path.home(), tempfile.gettempdir(), sys.prefix, sys.base_prefix]
+    found = {str(path) for name in here for path in (Path(name), Path(name).resolve())}
+    return sorted((path for path in found if Path(path).name), key=len, reverse=True)
+
+
 def _plain(text: str) -> str:
     """Return text without the directories of this machine, and without effect in Markdown."""
     from cs336_basics._support.visible import markdown_text
 
-    return markdown_text(_ABSOLUTE_PATH.sub(r"\1", " ".join(text.split()))[:300])
+    shown = _ABSOLUTE_PATH.sub(r"\1", " ".join(text.split()))
+    for directory in _directories():
+        shown = re.sub(rf"{re.escape(directory)}(?:[\\/]|(?![\w.+@~-]))", "", shown)
+    return markdown_text(shown[:300])

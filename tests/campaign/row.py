@@ -43,7 +43,8 @@ class Row:
         counts: What `check` counts, such as "texts".
         cases: Function that returns all cases of a finite row. Otherwise, every case is random.
         seconds: Longest time of a case. A case that takes longer is a failure.
-        share: Weight of the row when the rows share the time.
+        share: Weight of the row when the rows share the time, about the minutes of one core that it
+            needs in an hour.
         in_normal_run: Whether the normal run of the tests checks a case.
     """
 

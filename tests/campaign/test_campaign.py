@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
 from collections import Counter
 
@@ -192,6 +193,9 @@ def test_the_report_has_every_promise_and_every_row():
         ("/home/me/project/tests/a.py: error", "a.py: error"),
         ("cannot read '/tmp/campaign-1x/a.txt.gz'", "cannot read 'a.txt.gz'"),
         (r"cannot read C:\Users\me\a.txt", "cannot read a.txt"),
+        (f"g++ -I{report.ROOT}/tests a.cpp", "g++ -Itests a.cpp"),
+        (f"no file://{tempfile.gettempdir()}/a.txt", "no file://a.txt"),
+        (f"{tempfile.gettempdir()}: no space", ": no space"),
         ("in tests/native/a.cpp, 1/2 or and/or", "in tests/native/a.cpp, 1/2 or and/or"),
         ("see https://example.org/a/b", "see https://example.org/a/b"),
     ],

@@ -14,8 +14,11 @@
 #include "check.hpp"
 #include "scanning/scanner.hpp"
 #include "scanning/split_patterns.hpp"
+#include "unicode/normal_characters.hpp"
+#include "unicode/text_view.hpp"
 #include "unicode/utf8.hpp"
 #include "word_merging/json_vocabulary.hpp"
+#include "word_merging/kept_merges.hpp"
 #include "word_merging/rank_file.hpp"
 
 using namespace cs336;
@@ -101,6 +104,84 @@ void split(const uint8_t* text, size_t size) {
     }
 }
 
+// A small imitation of NFC for `NormalCharacters`: the classes of characters are random, most of them in blocks.
+const std::vector<uint8_t>& classes() {
+    static const std::vector<uint8_t> found = [] {
+        std::vector<uint8_t> classes(NormalCharacters::NUM_CODES, 0);
+        constexpr uint8_t KINDS[] = {
+            0, 0, 1, 7, 220, 230, 240, NormalCharacters::JOINING, NormalCharacters::OTHER};
+        for (size_t code = 0xC0; code < classes.size(); ++code) {
+            const uint64_t block = split_mix(code / 64);
+            if (code < 0x400 || block % 5 == 0) classes[code] = KINDS[split_mix(code) % 9];
+            if (block % 5 == 1) classes[code] = KINDS[block / 5 % 9];
+        }
+        return classes;
+    }();
+    return found;
+}
+
+NormalCharacters normal_characters(SimdLevel simd_level) {
+    std::vector<uint64_t> pairs;
+    for (uint64_t code = 'A'; code < 0x2000; code += 3) {
+        const uint64_t mark = 0x300 + split_mix(code) % 0x70;
+        pairs.push_back(code << 32 | (split_mix(code) % 4 ? mark : 0));
+    }
+    return NormalCharacters(classes().data(), pairs, simd_level);
+}
+
+// Find the runs to normalize at every SIMD level, in UTF-8 and in code points.
+void find_runs(const uint8_t* text, size_t size) {
+    static const std::vector<NormalCharacters> levels = [] {
+        std::vector<NormalCharacters> made;
+        for (int level = 0; level < NUM_SIMD_LEVELS; ++level) {
+            if (has_simd_level(SimdLevel(level))) {
+                made.push_back(normal_characters(SimdLevel(level)));
+            }
+        }
+        return made;
+    }();
+    const std::vector<uint8_t> valid = repair(text, size);
+    std::vector<uint16_t> narrow;
+    std::vector<uint32_t> codes;
+    for (size_t i = 0; i < valid.size(); ++i) {
+        const uint8_t byte = valid[i];
+        if (byte < 0x80 || byte >= 0xC0) {
+            codes.push_back(byte < 0x80 ? byte : byte & (byte < 0xE0 ? 0x1F : byte < 0xF0 ? 15 : 7));
+        } else {
+            codes.back() = codes.back() << 6 | (byte & 0x3F);
+        }
+    }
+    for (const uint32_t code : codes) narrow.push_back(uint16_t(code));
+    const TextView views[] = {{valid.data(), valid.size(), TextView::UTF8},
+                              {narrow.data(), narrow.size(), TextView::UCS2},
+                              {codes.data(), codes.size(), TextView::UCS4}};
+    for (const TextView& view : views) {
+        const auto expected = levels[0].runs(view);
+        size_t end = 0;
+        for (const NormalCharacters::Run run : expected) {
+            check(end <= run.start && run.start < run.end && run.end <= view.length,
+                  "runs do not overlap");
+            end = run.end;
+        }
+        for (const NormalCharacters& level : levels) {
+            const auto found = level.runs(view);
+            check(std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
+                             [](const auto& one, const auto& other) {
+                                 return one.start == other.start && one.end == other.end;
+                             }),
+                  "the runs are those of the simplest code");
+        }
+    }
+    const auto runs = levels[0].runs(views[2]);
+    size_t number = 0;
+    for (size_t i = 0; i < codes.size(); ++i) {
+        while (number < runs.size() && runs[number].end <= i) ++number;
+        const bool is_inside = number < runs.size() && runs[number].start <= i;
+        check(is_inside || classes()[codes[i]] != NormalCharacters::OTHER,
+              "characters that normalization may replace are in a run");
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -108,11 +189,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // A copy of exactly this size, followed by a zero as in a bytes object of Python.
     std::vector<uint8_t> text(data + 1, data + size);
     text.push_back(0);
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
         case 0: read_json(text.data(), size - 1); break;
         case 1: read_rank_file(text.data(), size - 1); break;
         case 2: repair(text.data(), size - 1); break;
         case 3: split(text.data(), size - 1); break;
+        case 4: find_runs(text.data(), size - 1); break;
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-// Trains on a long word, or merges it: `long_words train|merge UNIT LENGTH`. The row
+// Trains on a long word, or merges it: `long_words WHAT UNIT LENGTH`. The row
 // `instructions-of-long-words` of tests/campaign counts the instructions, which depend neither on
 // caches nor on other programs.
 
@@ -12,6 +12,8 @@
 
 #include "check.hpp"
 #include "merging/flat_merge_loop.hpp"
+#include "word_merging/dropout_merger.hpp"
+#include "word_merging/kept_merges.hpp"
 #include "word_merging/long_word_merger.hpp"
 #include "word_merging/merge_table.hpp"
 
@@ -35,17 +37,31 @@ void train(const std::string& word) {
     check(loop->merges.size() > 10, "pairs are merged");
 }
 
-void merge(const std::string& word) {
+void merge(const std::string& word, bool with_dropout) {
     std::vector<uint32_t> symbols(256);
     std::iota(symbols.begin(), symbols.end(), 0);
     const std::vector<uint32_t> merges = {0xF0, 0x9F, 256, 0xE2, 0x80, 257, 257, 0x8D, 258,
                                           256,  0x91, 259, 'a',  'a',  260, 260, 260,  261};
     const MergeTable<uint16_t> table(symbols.data(), merges.data(), merges.size() / 3);
     const std::atomic<bool> is_cancelled{false};
-    LongWordMerger<uint16_t> merger(table, is_cancelled);
     std::vector<uint16_t> ids(word.size() + 64);
     const uint8_t* bytes = reinterpret_cast<const uint8_t*>(word.data());
-    check(merger.merge(bytes, word.size(), ids.data()) > ids.data(), "the word has ids");
+    const uint16_t* end;
+    if (with_dropout) {
+        std::vector<uint64_t> shares(MAX_GAP + 1);  // every tenth merge is left out
+        double share = 1;
+        for (uint64_t& kept : shares) {
+            kept = share == 1 ? UINT64_MAX : uint64_t(share * 18446744073709551616.0);
+            share *= 0.9;
+        }
+        const KeptMerges kept({1, shares.data(), false}, 0);
+        DropoutMerger<uint16_t> merger(table, SimdLevel::SCALAR, is_cancelled);
+        end = merger.merge(bytes, word.size(), kept, ids.data());
+    } else {
+        LongWordMerger<uint16_t> merger(table, is_cancelled);
+        end = merger.merge(bytes, word.size(), ids.data());
+    }
+    check(end > ids.data(), "the word has ids");
 }
 
 }  // namespace
@@ -56,5 +72,5 @@ int main(int, char** arguments) {
     std::string word;
     while (word.size() < length) word += unit;
     word.resize(length);
-    what == "train" ? train(word) : merge(word);
+    what == "train" ? train(word) : merge(word, what == "merge with dropout");
 }

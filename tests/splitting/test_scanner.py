@@ -23,11 +23,8 @@ USER = (
     r"|\s+(?!\S)|\s+"
 )
 PATTERNS = (*patterns.PATTERNS, USER)
-COMPILED = {
-    name: compiled
-    for name in PATTERNS
-    if isinstance(compiled := patterns.compile_pattern(patterns.resolve_pattern(name)), regex.Pattern)
-}
+COMPILED = {name: patterns.compile_pattern(patterns.resolve_pattern(name)) for name in PATTERNS}
+COMPILED = {name: found for name, found in COMPILED.items() if isinstance(found, regex.Pattern)}
 """The patterns that are a single expression."""
 SCALAR_VALUES = [*range(0xD800), *range(0xE000, 0x110000)]
 OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION

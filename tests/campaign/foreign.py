@@ -19,16 +19,22 @@ PURE = ["loky", "cloudpickle"]
 """Packages without compiled code, which are those of this Python."""
 
 
-def python_of(architecture: str, folder: Path) -> Path:
+QEMU_NAMES = {"arm64": "aarch64"}
+"""Debian's architectures that qemu calls differently."""
+
+
+def python_of(architecture: str, folder: Path, project: Path = ROOT) -> Path:
     """Return a command that runs Python for one of Debian's architectures. Skip if it cannot.
 
     Args:
         architecture: Such as "s390x".
         folder: New directory, for the command and the packages (125 MB).
+        project: Directory from which Python imports the project.
     """
-    qemu = shutil.which(f"qemu-{architecture}-static")
+    name = f"qemu-{QEMU_NAMES.get(architecture, architecture)}-static"
+    qemu = shutil.which(name)
     if qemu is None:
-        pytest.skip(f"needs qemu-{architecture}-static (Debian package qemu-user-static)")
+        pytest.skip(f"needs {name} (Debian package qemu-user-static)")
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("needs apt-get and dpkg-deb")
     root = folder / "root"
@@ -51,7 +57,7 @@ def python_of(architecture: str, folder: Path) -> Path:
     words = [qemu, "-L", root, "-E", f"LD_LIBRARY_PATH={libraries}:{libraries.parent / 'lapack'}",
              python, "-s"]  # fmt: skip
     paths = os.pathsep.join(
-        map(str, [ROOT, pure, root / "usr" / "lib" / "python3" / "dist-packages"])
+        map(str, [project, pure, root / "usr" / "lib" / "python3" / "dist-packages"])
     )
     command.write_text(
         "#!/bin/sh\n"

@@ -155,17 +155,20 @@ def single_tests(case: Case) -> int:
 
 PLATFORMS = [
     "Python 3.10", "Python 3.11", "Python 3.12", "Python 3.13", "Python 3.14",
-    "free-threaded Python", "i386", "big-endian",
+    "free-threaded Python", "i386", "big-endian", "AArch64", "AArch64, compiled",
 ]  # fmt: skip
-DEBIAN_ARCHITECTURES = {"i386": "i386", "big-endian": "s390x"}
+DEBIAN_ARCHITECTURES = {"i386": "i386", "big-endian": "s390x", "AArch64": "arm64"}
 FREE_THREADED = ["3.14t", "3.13t"]
 
 
-@row("files and checks", cases=lambda: PLATFORMS, in_normal_run=False, seconds=900, share=3)
+@row("files and checks", cases=lambda: PLATFORMS, in_normal_run=False, seconds=1200, share=6)
 def other_platforms(case: Case) -> int:
-    """Other Pythons and CPUs run the pure-Python library, and write the files of this machine."""
+    """Other Pythons and CPUs run the library, most of them in Python, and write the same files."""
     name = case.value
-    if name in DEBIAN_ARCHITECTURES:
+    if name == "AArch64, compiled":
+        python, variables = str(_python_and_extensions_for_aarch64(case.folder)), {}
+        _check_quickly(python, variables)
+    elif name in DEBIAN_ARCHITECTURES:
         python = str(python_of(DEBIAN_ARCHITECTURES[name], case.folder / "packages"))
         variables = {"CS336_SKIP_EXTENSIONS": "1"}
     else:
@@ -174,6 +177,22 @@ def other_platforms(case: Case) -> int:
     _written_files(sys.executable, case.folder / "here", {"PYTHONPATH": str(ROOT)})
     case.notes[f"{name}: {_written_files(python, case.folder / 'there', variables)}"] += 1
     return 1 + _compare(case.folder / "here", case.folder / "there")
+
+
+def _python_and_extensions_for_aarch64(folder: Path) -> Path:
+    """Compile the extensions for AArch64. Return a command that runs Python with them."""
+    compiler = "aarch64-linux-gnu-g++"
+    if not shutil.which(compiler):
+        pytest.skip(f"AArch64, compiled: needs {compiler} (Debian package g++-aarch64-linux-gnu)")
+    project = folder / "compiled" / "project"
+    python = python_of("arm64", folder / "packages", project)
+    version = "python{}.{}".format(*sys.version_info)
+    if not (folder / "packages" / "root" / "usr" / "bin" / version).exists():
+        pytest.skip(f"AArch64, compiled: Debian's Python is not {version}, whose headers are here")
+    build_with(compiler, folder / "compiled")
+    for extension in project.rglob("*-x86_64-linux-gnu.so"):
+        extension.rename(str(extension).replace("x86_64", "aarch64"))
+    return python
 
 
 def _python(name: str) -> str:

@@ -148,7 +148,7 @@ def other_libraries(case: Case) -> int:
 
 
 # tests/formats/huggingface/test_random_files.py has a slice
-@row("files", in_normal_run=False, share=12)
+@row("files", in_normal_run=False, share=8)
 def tokenizer_json(case: Case) -> int:
     """Random `tokenizer.json` files behave the same here and in tokenizers, or are refused."""
     pytest.importorskip("tokenizers")

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 PACKAGES = ["python3", "python3-numpy", "python3-regex", "python3-requests", "python3-tqdm",
-            "python3-yaml"]  # fmt: skip
+            "python3-yaml", "libstdc++6"]  # fmt: skip
 PURE = ["loky", "cloudpickle"]
 """Packages without compiled code, which are those of this Python."""
 

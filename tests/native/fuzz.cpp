@@ -104,7 +104,8 @@ void split(const uint8_t* text, size_t size) {
     }
 }
 
-// A small imitation of NFC for `NormalCharacters`: the classes of characters are random, most of them in blocks.
+// A small imitation of NFC for `NormalCharacters`: the classes of characters are random, those of
+// most blocks equal.
 const std::vector<uint8_t>& classes() {
     static const std::vector<uint8_t> found = [] {
         std::vector<uint8_t> classes(NormalCharacters::NUM_CODES, 0);
@@ -146,7 +147,8 @@ void find_runs(const uint8_t* text, size_t size) {
     for (size_t i = 0; i < valid.size(); ++i) {
         const uint8_t byte = valid[i];
         if (byte < 0x80 || byte >= 0xC0) {
-            codes.push_back(byte < 0x80 ? byte : byte & (byte < 0xE0 ? 0x1F : byte < 0xF0 ? 15 : 7));
+            const uint8_t mask = byte < 0x80 ? 0x7F : byte < 0xE0 ? 0x1F : byte < 0xF0 ? 15 : 7;
+            codes.push_back(byte & mask);
         } else {
             codes.back() = codes.back() << 6 | (byte & 0x3F);
         }

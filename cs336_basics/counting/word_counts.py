@@ -21,6 +21,7 @@ from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import counted, short_repr
+from cs336_basics._support.ragged import items_at, offsets_of
 from cs336_basics._support.warnings import warn
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.splitting.patterns.split_sequences import changes_text
@@ -311,10 +312,9 @@ class WordCounts(Mapping[bytes, int]):
                 f"weight {weight} drops {num_dropped:,} of {counted(len(counts), 'distinct word')},"
                 " whose products are 0; to mix corpora without losing words, use WordCounts.mixed"
             )
-        lengths = np.diff(self.offsets)
-        offsets = np.zeros(int(kept.sum()) + 1, np.int64)
-        np.cumsum(lengths[kept], out=offsets[1:])
-        arrays = self.data[np.repeat(kept, lengths.astype(np.intp))], offsets, counts[kept]
+        lengths = np.diff(self.offsets)[kept]
+        data = items_at(self.data, self.offsets[:-1][kept], lengths)
+        arrays = data, offsets_of(lengths), counts[kept]
         return self.of_buffers(arrays, self.pattern, self.special_tokens, self.normalizer)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -77,10 +77,10 @@ class KVCache:
             )
             for _ in range(config.num_layers)
         ]
-        self.token_ids = torch.zeros(
-            (batch_size, config.context_length), dtype=torch.int64, device=device
-        )
-        """Ids of the cached tokens. Only models with `bigram_rows` use them."""
+        num_ids = config.context_length if config.bigram_rows else 0
+        self.token_ids = torch.zeros((batch_size, num_ids), dtype=torch.int64, device=device)
+        """Ids of the cached tokens of a model with `bigram_rows`, (batch_size, context_length). For
+        other models, which do not need them, (batch_size, 0)."""
         self.lengths = [0] * batch_size
         """Number of cached tokens in each text."""
 

@@ -8,11 +8,12 @@ from typing import TypeVar
 from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.ragged import offsets_of
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.dropout import Dropout, checked_dropout
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.special_tokens import special_sets

@@ -16,8 +16,8 @@ from cs336_basics._support.arguments import (
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.ragged import items_at, offsets_of
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
     EncodedBatch,
     is_plain_array,
@@ -330,11 +330,7 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None) -> EncodedBatc
     if max_length is None or lengths.max(initial=0) <= max_length:
         return batch
     kept = np.minimum(lengths, max_length)
-    offsets = offsets_of(kept)
-    index = np.arange(offsets[-1]) + np.repeat(
-        batch.offsets[:-1] - offsets[:-1], kept.astype(np.intp)
-    )
-    return EncodedBatch(batch.ids[index], offsets)
+    return EncodedBatch(items_at(batch.ids, batch.offsets[:-1], kept), offsets_of(kept))
 
 
 def _check_side(side: str) -> None:

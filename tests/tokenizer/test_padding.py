@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.ragged import offsets_of
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.tokenizer import padding
-from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.padding import MAX_ELEMENTS, pad, truncate
 from tests.errors import rejects

@@ -13,6 +13,7 @@ from typing import Any
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.ragged import items_at, offsets_of
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
@@ -121,7 +122,7 @@ class Translation:
             flat.extend(ids)
             lengths[token_id] = len(ids)
         self._lengths = lengths
-        self._offsets = np.cumsum(lengths) - lengths
+        self._offsets = offsets_of(lengths)
         self._flat: TokenArray = np.array(flat, token_dtype(new.vocab_size))
 
     def block(self, ids: TokenArray, begins: npt.NDArray[np.int64]) -> EncodedBlock:
@@ -135,13 +136,9 @@ class Translation:
         lengths = self._lengths[ids]
         if not lengths.all():
             self._refuse(int(ids[np.argmin(lengths)]))
-        ends = np.cumsum(lengths)
-        firsts = ends - lengths  # position of each old token's first new id in the block
-        index = np.arange(ends[-1]) + np.repeat(
-            self._offsets[ids] - firsts, lengths.astype(np.intp)
-        )
+        firsts = offsets_of(lengths)  # position of each old token's first new id in the block
         return EncodedBlock(
-            self._flat[index],
+            items_at(self._flat, self._offsets[ids], lengths),
             starts_document=len(begins) > 0 and begins[0] == 0,
             document_ends=firsts[begins[begins > 0]],
             reading=ReadingRecord(),

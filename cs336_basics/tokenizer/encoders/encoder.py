@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.ragged import offsets_of
 from cs336_basics.splitting.splitter import (
     Splitter,
     located_pretokens,
@@ -297,10 +298,3 @@ class Encoder(ABC):
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """Return the text of a sequence of ids; invalid UTF-8 becomes U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
-
-
-def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the start of each concatenated item, followed by the total length."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.lazy import np, npt
+from cs336_basics._support.ragged import repeated
 from cs336_basics.text.cuts import safe_blocks
 from cs336_basics.tokenizer import usual_calls
 from cs336_basics.tokenizer.definition import TokenizerDefinition
@@ -147,7 +148,7 @@ class StagedEncoder(Encoder):
         ids_of_given, lengths_of_given = self._inner.encode_documents(given, special, num_workers)
         lengths = np.empty(len(texts), np.int64)
         lengths[is_given], lengths[~is_given] = lengths_of_given, encoded[1]
-        in_given = np.repeat(is_given, lengths.astype(np.intp))
+        in_given = repeated(is_given, lengths)
         ids = np.empty(len(in_given), ids_of_given.dtype)
         ids[in_given], ids[~in_given] = ids_of_given, encoded[0]
         return ids, lengths

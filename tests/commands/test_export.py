@@ -228,7 +228,7 @@ def test_token_files_are_exported(tmp_path, capsys):
         ("--to gpt2", "give exactly one of --tokenizer DIR, --run DIR and --tokens FILE"),
         (
             "--tokens t.npy --to gguf",
-            "--to must be one of megatron, nanogpt, llm.c for --tokens, got gguf",
+            f"--to must be one of {', '.join(exports.TOKEN_FORMATS)} for --tokens, got gguf",
         ),
         ("--tokens t.npy --to megatron", "t.npy"),
         ("--tokenizer t --to gguf", "for --tokenizer, got gguf"),

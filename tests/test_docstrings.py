@@ -35,7 +35,7 @@ WITH_EXAMPLE = [name for name, value in CALLABLES.items() if value.__name__ not 
 
 
 def own_docstring(value):
-    """Return the docstring of a function, or that of a class with those of its fields."""
+    """Return the docstring of a function, or the docstrings of a class and its fields."""
     if not isinstance(value, type):
         return inspect.getdoc(value) or ""
     text = f"{value.__doc__ or ''}\n{value.__init__.__doc__ or ''}"

@@ -64,7 +64,7 @@ def stable_names() -> Iterator[tuple[str, object]]:
 
 
 def stable_members(cls: type) -> Iterator[tuple[str, Any]]:
-    """Yield the stable methods and properties of a class, without those of its public bases."""
+    """Yield the stable methods and properties that a class does not inherit from a public base."""
     public = api_page.public_names()
     bases = {id(base) for base in cls.__mro__[1:] if id(base) in public}
     for call, function in api_page.methods_of(cls, bases):

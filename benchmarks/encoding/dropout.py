@@ -2,10 +2,10 @@
 
     python -m benchmarks.encoding.dropout TOKENIZER TEXT [TEXT ...] [--rounds 5]
 
-TOKENIZER is a directory with a tokenizer.json. Before a text is timed, the ids of its beginning are
-compared with those of the readable definition. One thread encodes the text in memory with each
-probability in turn, with a warm cache; the table has the best rates in MB/s of CPU time, the ratio
-to encoding without dropout, and how many more tokens there are.
+TOKENIZER is a directory with a tokenizer.json. Before a text is timed, its first ids are compared
+with the readable definition. One thread encodes the text in memory with each probability in turn,
+with a warm cache; the table has the best rates in MB/s of CPU time, the ratio to encoding without
+dropout, and how many more tokens there are.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def faster(measurement, than):
 
 
 def read(path=FILE):
-    """Return all measurements, in the order in which they were first recorded."""
+    """Return all measurements, in the order they were first recorded."""
     if not path.exists():
         return []
     return [Measurement(**row) for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -67,8 +67,8 @@ def counting_times(stage, path, rounds):
     """Return a trainer's counting times in each round, as dicts from a comparison to seconds.
 
     "end-to-end" counts as when the stage was new, "shipped" as all trainers do by default. Each
-    round runs in a new process. The time of a slow stage is that of the first part of the text,
-    in proportion.
+    round runs in a new process. A slow stage counts only the first part of the text; its time is
+    scaled in proportion.
     """
     original = ORIGINAL.get(stage, SHIPPED)
     head = head_of(path, SLOW_BYTES) if original in SLOW else path

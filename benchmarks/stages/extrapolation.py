@@ -107,5 +107,5 @@ def extrapolated(stage, checkpoints, work):
 
 
 def exponent(sizes, seconds):
-    """Return the exponent k for which seconds ~ size ** k, the slope in a log-log plot."""
+    """Return the exponent k of seconds ~ size ** k, the slope in a log-log plot."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

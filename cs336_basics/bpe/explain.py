@@ -102,7 +102,7 @@ def moment_after(
         word_counts: Mapping from words to counts. The words must have at most MOST_BYTES bytes in
             total.
         num_merges: Number of merges. Fewer are made if no pair is left.
-        rules: Rules of the merges. Defaults to those of a trainer's default options.
+        rules: Rules of the merges. Defaults to the rules of a trainer with default options.
 
     Raises:
         ValueError: If there are no words, or they have too many bytes.

@@ -1,7 +1,7 @@
 """Sample: a random part of a corpus that is too large to count as a whole.
 
 The first files or the first lines of a corpus are no sample: they may have one language or one
-subject. Therefore, uncompressed text and JSON Lines are cut into units of equal size, some of which
+subject. Therefore, uncompressed text and JSON Lines are cut into units of equal size, and some
 are drawn, so that every byte has the same chance. Files that can be read only as a whole, such as
 compressed files and tables, are read, and each row, or each block of compressed plain text, is
 drawn on its own. What is drawn depends only on the files, the size and the seed.

@@ -1,4 +1,4 @@
-"""Describe the parts of a tokenizer in a few lines, in the order in which a text passes them."""
+"""Describe the parts of a tokenizer in a few lines, in the order a text passes them."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def merge_with_dropout(
     """Merge the symbols of a pre-token by rank, and leave out merges at random.
 
     Algorithm 1 decides about all possible merges and applies the first that remains. Here, the
-    merges are visited in the order in which they would be applied, until one remains. The result
+    merges are visited in the order they would be applied, until one remains. The result
     has the same distribution.
 
     Args:

@@ -34,7 +34,7 @@ class MergedWord(NamedTuple):
         word: UTF-8 of the pre-token or special token.
         kind: "special" for a special token, "whole" for a pre-token that `ignore_merges` turns into
             a token without merges, or "merged" for any other pre-token.
-        steps: Merges in the order in which they are applied. Empty unless the kind is "merged".
+        steps: Merges in the order they are applied. Empty unless the kind is "merged".
         ids: Ids of the tokens.
     """
 

@@ -41,7 +41,7 @@ def encode_text(
     Args:
         text: Any text.
         vocab: Mapping of id -> token, including the added tokens.
-        merges: Pairs in the order in which they were learned. The index of a pair is its rank.
+        merges: Pairs in the order they were learned. The index of a pair is its rank.
         special_tokens: Added tokens: texts that become one id each.
         pattern: Split pattern, either a name in PATTERNS or a regular expression.
         ignore_merges: Whether to encode a pre-token that is itself a token as that token, without

@@ -58,7 +58,7 @@ class Tokenizer:
     Args:
         vocab: Mapping of id -> token. Ids may be in any order and have gaps. The vocabulary does
             not have to contain every byte; `encode` raises ValueError for a missing byte.
-        merges: Pairs of tokens in the order in which they were learned. The index of a pair is its
+        merges: Pairs of tokens in the order they were learned. The index of a pair is its
             rank. Two different pairs may produce the same token.
         special_tokens: Texts that become one id each and are never split, as str or `AddedToken`.
             If occurrences overlap, the leftmost wins; at the same position, the longest wins.
@@ -212,7 +212,7 @@ class Tokenizer:
 
     @property
     def merges(self) -> list[Pair]:
-        """The merges, in the order in which they were learned."""
+        """The merges, in the order they were learned."""
         return self.encoder.definition.merges
 
     @property

@@ -176,7 +176,7 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     """Context manager that makes results independent of thread timing.
 
     On a CPU, it always applies. On a GPU, it applies only if `deterministic` is set. Without it,
-    the order in which the embedding's gradient sums the rows of repeated tokens depends on thread
+    the embedding's gradient sums the rows of repeated tokens in an order that depends on thread
     timing. The compiler also selects GPU kernels by timing them, so processes may select different
     kernels.
     """

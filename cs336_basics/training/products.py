@@ -22,7 +22,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics.model import Linear, ModelConfig, TransformerLM
 from cs336_basics.model.shapes import products as weight_products
 
-# Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
+# oneDNN computes the gradient of a weight with at least this number of output features. oneDNN is
 # slower for 1,344 features and faster for 10,000 (benchmarks/NOTES.md).
 _WIDE = 2048
 _MOST_ROWS = 1024  # maximum when timing; more rows do not change which library is faster

@@ -1,4 +1,4 @@
-"""v1: the yielded merges. `test_base.py` compares them with those of the other trainers."""
+"""v1: the yielded merges. `test_base.py` compares them with the merges of the other trainers."""
 
 from contextlib import nullcontext
 

@@ -154,7 +154,8 @@ _WITHOUT_CHECKSUM = {
     ("tokenizer for tiktoken", "ranks.tiktoken"),
     ("tokenizer that other libraries reject", "tokenizer.json"),
 }
-"""Kinds and files in which a changed bit can be another value. docs/guarantees.md lists them."""
+"""Kinds of artifacts, and their files where a changed bit can be another value, as listed in
+docs/guarantees.md."""
 
 _COMPLETE_AFTER_EACH_LINE = {
     ("metrics", "metrics.jsonl"),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ["python3", "python3-numpy", "python3-regex", "python3-requests", "python3-tqdm",
             "python3-yaml", "libstdc++6"]  # fmt: skip
 PURE = ["loky", "cloudpickle"]
-"""Packages without compiled code, which are those of this Python."""
+"""Packages without compiled code, which are copied from this environment."""
 
 
 QEMU_NAMES = {"arm64": "aarch64"}

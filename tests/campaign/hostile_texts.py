@@ -38,7 +38,7 @@ def _random(characters: str) -> Callable[[int], str]:
 
 
 def _fibonacci(length: int) -> str:
-    """Return a word of which all repetitions are short of the cube."""
+    """Return a word with many repetitions, but without any part four times in a row."""
     one, two = "a", "ab"
     while len(two) < length:
         one, two = two, two + one

@@ -140,7 +140,7 @@ def slow_tests(case: Case) -> int:
 
 
 def _proving_tests() -> list[str]:
-    """Return the tests that prove a promise, those of a file in one case."""
+    """Return the tests that prove a promise. All tests of a file are one case."""
     files: dict[str, list[str]] = {}
     for test in proving_tests():
         files.setdefault(test.partition("::")[0], []).append(test)

@@ -26,7 +26,7 @@ MOST_FAILURES = 5
 """A row ends after this number of failures."""
 
 STARTING = 60.0
-"""Seconds in which the process must start and import the rows. They are not those of a case."""
+"""Maximum number of seconds for a process to start and import the rows, before its first case."""
 
 OVERTIME = 60.0
 """Seconds that a case may continue after the time of its row. Then it is ended, unfinished."""

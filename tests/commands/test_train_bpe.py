@@ -55,6 +55,10 @@ def test_the_saved_tokenizer_is_the_result_of_train_bpe(trainer, text_file, tmp_
     printed = capsys.readouterr().out
     assert all(phase in printed for phase in ("reading and counting", "updating", "total"))
     assert f"trainer: {trainer}" in printed
+    rows = re.findall(r" ([\d.]+) s +([\d.]+)%$", printed, re.MULTILINE)
+    total = float(rows[-1][0])
+    for seconds, share in rows:
+        assert float(share) == pytest.approx(100 * float(seconds) / total, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -507,7 +511,7 @@ def test_several_texts_are_compressed_equally_well(tmp_path, capsys):
     assert (record["unit"], record["window"]) == ("bytes", None)
     assert re.search(r"tokens +en +ru +all +Gini", printed)
 
-    # With the same texts held out, the merges are those of the library.
+    # With the same texts held out, the library learns the same merges.
     trainer = TRAINERS["naive"](num_workers=1)
     expected = trainer.train_parity(paths, 270, [], dev=paths)[1]
     more = ["--parity-dev", *paths, "--vocab-size", "270", "--output", str(tmp_path / "two")]

@@ -12,7 +12,7 @@ from tests.errors import rejects
 
 
 def corpus(generator, prefix, num_words):
-    """Return word counts in which most words are rare, as in text."""
+    """Return word counts where most words are rare, as in text."""
     words = {f"{prefix}{i}".encode(): 1 + int(generator.paretovariate(1)) for i in range(num_words)}
     return WordCounts.from_mapping({**words, b" the": generator.randrange(1, 5000)})
 

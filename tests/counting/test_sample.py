@@ -1,4 +1,4 @@
-"""Samples: what is drawn has the right size, and depends on the files and the seed alone."""
+"""Samples: they have the right size, and depend on the files and the seed alone."""
 
 from __future__ import annotations
 

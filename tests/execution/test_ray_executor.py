@@ -91,7 +91,7 @@ class FakeTasks:
     """A replacement for the tasks of a job, whose results are lists of pieces.
 
     Args:
-        order: Indices of the pieces, in the order in which their tasks end.
+        order: Indices of the pieces, in the order their tasks end.
     """
 
     def __init__(self, order):

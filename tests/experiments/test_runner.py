@@ -62,7 +62,9 @@ def test_the_report_has_every_run_and_picture(finished):
             assert len(cells) == 8
             if "diverged" not in row:
                 rows = RunDirectory(finished / "runs" / run.name).read_metrics()
-                assert float(cells[3].split()[0]) == pytest.approx(rows[-1]["val_loss"], abs=1e-4)
+                last = rows[-1]
+                assert float(cells[3].split()[0]) == pytest.approx(last["val_loss"], abs=1e-4)
+                assert float(cells[5]) == pytest.approx(last["val_bits_per_byte"], abs=1e-4)
     diverging = next(
         line for line in report.splitlines() if line.startswith("| learning rate 1e+06")
     )

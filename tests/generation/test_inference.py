@@ -18,7 +18,7 @@ at_all_levels = pytest.mark.parametrize("simd_level", LEVELS)
 
 
 def drawn(tokens, rows, columns):
-    """Return a weight and vectors in which the sizes of the numbers differ by row and by column."""
+    """Return a weight and vectors whose numbers differ in size by row and by column."""
     weight = torch.randn(rows, columns) * torch.randn(rows, 1).exp()
     return weight, torch.randn(tokens, columns) * torch.randn(columns).exp()
 

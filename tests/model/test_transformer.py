@@ -67,7 +67,7 @@ QUICK = [
 
 
 def slow_except(*quick):
-    """Parametrize a test with all variants, of which only some are not slow."""
+    """Parametrize a test with all variants, and mark all but some as slow."""
     return pytest.mark.parametrize(
         "config",
         [

@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no pair was left:UserWarning"),
 ]
 SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
-"""Directory in which to save screenshots of the views, or None to save none."""
+"""Directory for screenshots of the views, or None to save none."""
 
 
 @pytest.fixture(scope="module")

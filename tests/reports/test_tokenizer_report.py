@@ -41,6 +41,11 @@ def tables(section):
             for block in section.blocks if isinstance(block, Table)]  # fmt: skip
 
 
+def num_words(rows, name):
+    """Return the number of words of a tokenizer in all rows of a table."""
+    return sum(int(row["words"].replace(",", "")) for row in rows if row["tokenizer"] == name)
+
+
 def test_the_figures_are_those_of_compare_and_of_the_definitions(tokenizers, corpora):
     sections = {s.title: s for s in tokenizer_sections(tokenizers, corpora, documents=25)}
     libraries, parts = tables(sections["Tokenizers"])
@@ -64,6 +69,9 @@ def test_the_figures_are_those_of_compare_and_of_the_definitions(tokenizers, cor
     efficiency = renyi_efficiency(counts.values(), len(tokenizer))
     assert sizes[0]["Rényi efficiency"] == f"{efficiency:.3f}"
     assert float(sizes[1]["fertility"]) > float(sizes[0]["fertility"]) >= 1
+    _, scripts = tables(sections["Scripts"])
+    for name in (one.name for one in tokenizers):
+        assert num_words(scripts, name) == num_words(sizes, name) > 0
 
     used, listed = tables(sections["Unused, rare and unreachable tokens"])
     both = counts + Counter(tokenizer.encode(TEXTS[0]))

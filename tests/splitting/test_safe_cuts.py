@@ -76,6 +76,12 @@ def test_no_ascii_character_before_a_cut_is_joined_with_the_next_character():
 
 
 @pytest.mark.skipif(NamedCuts is None, reason="the extensions are not built")
+def test_a_pattern_that_is_newer_than_the_compiled_code_is_an_error():
+    with pytest.raises(ValueError, match="build the extensions"):
+        NamedCuts("newer")
+
+
+@pytest.mark.skipif(NamedCuts is None, reason="the extensions are not built")
 @pytest.mark.parametrize("name", PATTERNS)
 def test_compiled_cuts_of_named_patterns_are_those_of_the_program(name):
     compiled, program = NamedCuts(name), find_program(name)

@@ -77,7 +77,7 @@ CONTEXTS = [
     "a{}", "e\u0301{}", "{}\u0301", "{}\u0323\u0301", "\u1100{}", "가{}", "{}\u11a8", "か{}",
     "{}\u0338", "\u09c7{}", "\u0344{}\u0345", "x\u0300\u05b0{}", "{}{}", "中{}。",
 ]  # fmt: skip
-"""Texts around a character, most of which are joined or reordered with some characters."""
+"""Texts around a character. Most of them join or change places with some characters."""
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)

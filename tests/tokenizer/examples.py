@@ -66,7 +66,7 @@ tricky_texts = st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 
 @functools.cache
 def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return a vocabulary, trained on TRAINING_TEXT, in which any two bytes of TELLTALES merge.
+    """Return a vocabulary, trained on TRAINING_TEXT, where any two bytes of TELLTALES merge.
 
     Trained vocabularies have few merges of whitespace and punctuation, so splitting these in the
     wrong place would not change the ids. The additional merges reveal wrong splits.

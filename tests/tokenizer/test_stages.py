@@ -50,7 +50,7 @@ PATTERNS = [
     sequence_pattern([PREFIX, Split("[.|]", "MergedWithNext"), Split(r"\s", "Removed")]),
     sequence_pattern([Split(r"\w+|[^\w\s]+", "Removed", True), PREFIX, Split(GPT2)]),
 ]
-"""Split patterns, some of which add spaces to a text or remove parts of it."""
+"""Split patterns. Some of them add spaces to a text or remove parts of it."""
 CONTENTS = ["<a>", "<a", "a>", "  ", "   ", "\n", " a", "Å", "e\u0301", "|", "ab", "fi", "b <a>"]
 
 

@@ -40,7 +40,7 @@ TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
 TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
 VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
 
-# Attention and bigrams within documents, of which many are shorter than a window.
+# Attention and bigrams within documents. Many documents are shorter than a window.
 PACKED = dataclasses.replace(
     CONFIG,
     data=DataConfig(pack="documents"),

@@ -10,6 +10,8 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "scanning/named_programs.hpp"
@@ -35,7 +37,8 @@ struct KindTable {
     }
 };
 
-// The program of the pattern with this name; null if there is none. Each is made only once.
+// The program of the pattern with this name. Each is made only once. Throws std::invalid_argument if
+// the pattern is newer than the compiled code.
 inline std::shared_ptr<const SplitProgram> named_program(const char* name) {
     static const KindTable kinds;
     static std::array<std::shared_ptr<const SplitProgram>, std::size(NAMED_PROGRAMS)> made;
@@ -54,7 +57,8 @@ inline std::shared_ptr<const SplitProgram> named_program(const char* name) {
         }
         return made[i];
     }
-    return nullptr;
+    throw std::invalid_argument(std::string("pattern ") + name +
+                                " is not compiled; build the extensions again");
 }
 
 }  // namespace cs336

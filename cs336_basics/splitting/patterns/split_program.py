@@ -4,7 +4,7 @@
 
 A backtracking matcher tries one alternative after another. The table tries all of them at once. A
 *state* lists all points in the pattern that can be reached with the characters read so far, in the
-order in which a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009,
+order a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009,
 "Regular Expression Matching: the Virtual Machine Approach"). If one of the points is the end of the
 pattern, the points after it are dropped, because a backtracking matcher would not try them. The
 table therefore finds the same matches as the `regex` module.

@@ -58,7 +58,7 @@ def listed_documents(
         A part of a document, and whether it is the last one. If it is, the part may be empty.
         Documents without ids are left out.
 
-    Raises, besides the errors of `encode_file`:
+    Raises, in addition to the errors of `encode_file`:
         NoTokensError: At the end, if there are no ids.
     """
     job = EncodeJob(

@@ -46,7 +46,7 @@ def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokeni
 
 
 def write_pair(directory, special=END, names=("vocab.json", "merges.txt")):
-    """Write a pair of files like GPT-2's, in which the special token is last and in plain text."""
+    """Write a pair of files like GPT-2's, where the special token is last and in plain text."""
     tokenizer = small_tokenizer((special,))
     written = contents(tokenizer.definition)
     (directory / names[0]).write_text(written["vocab.json"], "utf-8")

@@ -14,7 +14,7 @@ WORDS = [
     *("<s>", "</s>", "<think>", "<|x|>", "  ", "    ", "\n\n", "ab", "a", "é", "e\u0301", "Å", "ﬁ"),
     *("The", "<mask>", "猫", "1", " a", "b ", "|>", "<|", "\u00a0", "X_"),
 ]
-"""Contents of added tokens, many of which overlap."""
+"""Contents of added tokens. Many of them overlap."""
 
 FRAGMENTS = [
     *WORDS,

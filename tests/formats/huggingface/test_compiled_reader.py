@@ -93,7 +93,7 @@ def test_escapes_are_read(compare, tmp_path):
 
 
 def changes(content):
-    """Yield a file with one change after another, most of which are mistakes."""
+    """Yield a file with one change after another. Most changes are mistakes."""
     model = content["model"]
     vocab, merges = model["vocab"], model["merges"]
 

@@ -43,7 +43,7 @@ MODELS = {
     "no cache, default": ({}, True),
     "no cache, speedrun": ({**SPEEDRUN, "bigram_rows": 41}, True),
 }
-NORMAL = 2  # the tests of the other exports, each of which takes seconds, are marked slow
+NORMAL = 2  # the tests of the other exports take seconds each and are marked slow
 
 
 class Exported:

@@ -1,4 +1,4 @@
-"""encode_rows writes, atomically, a token file in which every row is a document."""
+"""encode_rows writes a token file atomically, with every row as a document."""
 
 from __future__ import annotations
 

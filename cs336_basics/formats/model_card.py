@@ -40,12 +40,6 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
     terms of the data.
     """
     kind = FAMILY_NAMES[family_of(config)]
-    encoded = f'tokenizer({prompt!r}, return_tensors="pt").input_ids'
-    if card.chats:
-        encoded = (
-            'tokenizer.apply_chat_template([{"role": "user", "content": "Hello"}], '
-            'add_generation_prompt=True, return_tensors="pt").input_ids'
-        )
     lines = [
         "---",
         "library_name: transformers",
@@ -61,6 +55,29 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         f"A causal language model with {config.num_parameters():,} weights, trained with "
         f"cs336-basics {cs336_basics.__version__} and exported as a {kind}.",
         "",
+        *_example(card, config, name, prompt),
+        "",
+        "| | |",
+        "|---|---|",
+        *_facts(card, config),
+    ]
+    if card.data:
+        lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
+        lines += [
+            f"| {_shown(file)} | {markdown_code(digest)} |" for file, digest in card.data.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _example(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> list[str]:
+    """Return the lines of a block of code that continues the prompt."""
+    encoded = f'tokenizer({prompt!r}, return_tensors="pt").input_ids'
+    if card.chats:
+        encoded = (
+            'tokenizer.apply_chat_template([{"role": "user", "content": "Hello"}], '
+            'add_generation_prompt=True, return_tensors="pt").input_ids'
+        )
+    return [
         "```python",
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
         "",
@@ -70,9 +87,12 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         f"output = model.generate(ids, max_length={config.context_length}, do_sample=True)",
         "print(tokenizer.decode(output[0]))",
         "```",
-        "",
-        "| | |",
-        "|---|---|",
+    ]
+
+
+def _facts(card: ModelCard, config: ModelConfig) -> list[str]:
+    """Return the table rows about the model and its training."""
+    lines = [
         f"| context length | {config.context_length:,} tokens |",
         f"| vocabulary | {config.vocab_size:,} tokens |",
         f"| layers, heads, d_model, d_ff | {config.num_layers}, {config.num_heads}, "
@@ -90,12 +110,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         lines.append(f"| tokens trained on | {card.tokens:,} |")
     lines += [f"| {_shown(key)} | {value:.4f} |" for key, value in card.losses.items()]
     lines += [f"| {_shown(key)} | {_shown(value)} |" for key, value in card.origin.items()]
-    if card.data:
-        lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
-        lines += [
-            f"| {_shown(file)} | {markdown_code(digest)} |" for file, digest in card.data.items()
-        ]
-    return "\n".join([*lines, ""])
+    return lines
 
 
 def _shown(text: str) -> str:

@@ -164,13 +164,8 @@ def _tokens(run: RunDirectory, checkpoint: Path) -> Section:
         return Section(title, [f"Not measured: {error}."])
     vocab_size = model.config.vocab_size
     unused = unused_ids(tokenizer, vocab_size)
-    counts = None
-    files = [*run.data.glob("train.npy"), *run.data.glob("*/train.npy")]  # a mixture has several
-    if files:
-        counts = np.zeros(vocab_size, np.int64)
-        for file in files:
-            found = count_token_file(tokenizer, file)[:vocab_size]
-            counts[: len(found)] += found
+    counts = _occurrences(run, tokenizer, vocab_size)
+    if counts is not None:
         unused = [token_id for token_id in unused if not counts[token_id]]
     try:
         distance = distance_from_unused(model.head_weight, unused)
@@ -209,6 +204,20 @@ def _tokens(run: RunDirectory, checkpoint: Path) -> Section:
     header = ("id", "token", "distance", "in the training text")
     counted = [(*row, f"{counts[int(row[0])]:,}") for row in rows]
     return Section(title, [*blocks, Table(header, counted)])
+
+
+def _occurrences(
+    run: RunDirectory, tokenizer: Tokenizer, vocab_size: int
+) -> npt.NDArray[np.int64] | None:
+    """Return the occurrences of each id in the training text, or None if the run has no text."""
+    files = [*run.data.glob("train.npy"), *run.data.glob("*/train.npy")]  # a mixture has several
+    if not files:
+        return None
+    counts = np.zeros(vocab_size, np.int64)
+    for file in files:
+        found = count_token_file(tokenizer, file)[:vocab_size]
+        counts[: len(found)] += found
+    return counts
 
 
 def _rank_correlation(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> float:

@@ -21,7 +21,7 @@ from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.dropout import Dropout, merge_with_dropout
-from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
+from cs336_basics.tokenizer.encoders.absent_bytes import check_word
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.words import Pair
 
@@ -204,7 +204,5 @@ class ReferenceEncoder(Encoder):
         token_ids, data = self.definition.token_ids, word.encode()
         if data in self.definition.whole_words:
             return [token_ids[data]]
-        for offset, byte in enumerate(data):
-            if bytes([byte]) not in token_ids:
-                raise absent_in_word(data, offset)
+        check_word(data, token_ids)
         return [token_ids[token] for token in merge_pretoken(data, self._ranks)]

@@ -133,13 +133,55 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             f"must be 'llama', 'qwen2' or 'qwen3', got {short_repr(kind)}", argument="model_type"
         )
     theta, scaling = _rope_from_llama(content)
-    layer_types = content.get("layer_types") or []
-    is_full = isinstance(layer_types, list) and all(t == "full_attention" for t in layer_types)
+    _check_features(kind, content)
     tied = content.get("tie_word_embeddings", False)
     if not isinstance(tied, bool):
         raise InputError(
             f"must be true or false, got {short_repr(tied)}", argument="tie_word_embeddings"
         )
+    try:
+        required = {field: content[name] for field, name in _REQUIRED.items()}
+    except KeyError as error:
+        raise InputError("is missing", argument=error.args[0]) from None
+    values = {
+        **required,
+        "num_kv_heads": content.get("num_key_value_heads"),
+        "head_dim": content.get("head_dim"),
+        "rope_theta": theta,
+        "rope_scaling": scaling,
+        "norm_eps": content.get("rms_norm_eps", 1e-6),
+        "qk_norm": kind == "qwen3",
+        "qkv_bias": kind == "qwen2",
+        "tied_embeddings": tied,
+        "embedding_scale": 1.0 if tied else None,
+    }
+    if values["num_kv_heads"] == values["num_heads"]:
+        values["num_kv_heads"] = None  # the default
+    try:
+        config = build(ModelConfig, values)
+    except InputError as error:
+        raise error.renamed(lambda name: _FIELDS.get(name, name)) from None
+    if config.head_dim == config.d_model / config.num_heads:
+        config = dataclasses.replace(config, head_dim=None)
+    return config
+
+
+_REQUIRED = {
+    "vocab_size": "vocab_size",
+    "context_length": "max_position_embeddings",
+    "d_model": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "d_ff": "intermediate_size",
+}
+_FIELDS = _REQUIRED | {"num_kv_heads": "num_key_value_heads", "norm_eps": "rms_norm_eps"}
+"""Llama's names for fields of ModelConfig."""
+
+
+def _check_features(kind: str, content: Mapping[str, Any]) -> None:
+    """Reject a model with a feature that TransformerLM does not have."""
+    layer_types = content.get("layer_types") or []
+    is_full = isinstance(layer_types, list) and all(t == "full_attention" for t in layer_types)
     for key, value, needed in (
         ("partial_rotary_factor", content.get("partial_rotary_factor", 1.0), 1.0),
         ("hidden_act", content.get("hidden_act", "silu"), "silu"),
@@ -152,47 +194,6 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     ):
         if value != needed:
             raise InputError(f"must be {needed!r}, got {short_repr(value)}", argument=key)
-    try:
-        values = {
-            "vocab_size": content["vocab_size"],
-            "context_length": content["max_position_embeddings"],
-            "d_model": content["hidden_size"],
-            "num_layers": content["num_hidden_layers"],
-            "num_heads": content["num_attention_heads"],
-            "d_ff": content["intermediate_size"],
-            "num_kv_heads": content.get("num_key_value_heads"),
-            "head_dim": content.get("head_dim"),
-            "rope_theta": theta,
-            "rope_scaling": scaling,
-            "norm_eps": content.get("rms_norm_eps", 1e-6),
-            "qk_norm": kind == "qwen3",
-            "qkv_bias": kind == "qwen2",
-            "tied_embeddings": tied,
-            "embedding_scale": 1.0 if tied else None,
-        }
-    except KeyError as error:
-        raise InputError("is missing", argument=error.args[0]) from None
-    if values["num_kv_heads"] == values["num_heads"]:
-        values["num_kv_heads"] = None  # the default
-    try:
-        config = build(ModelConfig, values)
-    except InputError as error:
-        raise error.renamed(lambda name: _FIELDS.get(name, name)) from None
-    if config.head_dim == config.d_model / config.num_heads:
-        config = dataclasses.replace(config, head_dim=None)
-    return config
-
-
-_FIELDS = {
-    "context_length": "max_position_embeddings",
-    "d_model": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "num_kv_heads": "num_key_value_heads",
-    "d_ff": "intermediate_size",
-    "norm_eps": "rms_norm_eps",
-}
-"""Llama's names for fields of ModelConfig."""
 
 
 def _rope_from_llama(content: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.errors import InputError
@@ -24,6 +24,13 @@ def absent_in_word(word: bytes, offset: int) -> AbsentByteError:
         f"{word[offset]:#04x}, which is not in the vocabulary",
         remedy="add the byte to the vocabulary, or leave out the word",
     )
+
+
+def check_word(word: bytes, token_ids: Mapping[bytes, int]) -> None:
+    """Raise AbsentByteError if a byte of a word has no token."""
+    for offset, byte in enumerate(word):
+        if bytes([byte]) not in token_ids:
+            raise absent_in_word(word, offset)
 
 
 def absent_bytes_in(

@@ -31,7 +31,7 @@ from cs336_basics.splitting.splitter import (
     split_special_tokens,
 )
 from cs336_basics.tokenizer.definition import TokenizerDefinition
-from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
+from cs336_basics.tokenizer.encoders.absent_bytes import check_word
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 
@@ -237,9 +237,7 @@ class Encoder(ABC):
         ids: list[int] = []
         for word, place in zip(words, places, strict=True):
             data = word.encode()
-            for offset, byte in enumerate(data):
-                if bytes([byte]) not in token_ids:
-                    raise absent_in_word(data, offset)
+            check_word(data, token_ids)
             tokens = merge_with_dropout(split_bytes(data), self._pair_ranks, dropout.kept(place))
             ids += [token_ids[token] for token in tokens]
         return ids

@@ -101,14 +101,7 @@ def open_token_file(
             argument="tokenizer_hash",
         )
     if path.suffix == ENDING and path.exists():
-        if dtype is None:
-            raise InputError(
-                "a .bin file records neither the type of its ids nor their tokenizer",
-                place=str(path),
-                remedy=("pass ", Argument("dtype", "uint16"), " if it is a file of token ids"),
-            )
-        ids = map_binary_tokens(path, dtype, vocab_size)
-        return TokenFile(path, ids, {}, np.empty(0, np.int64))
+        return _open_binary_file(path, dtype, vocab_size)
     try:
         file = open_regular(path)
     except FileNotFoundError:
@@ -121,6 +114,24 @@ def open_token_file(
             layout.metadata,
             np.memmap(file, STARTS_DTYPE, "r", layout.starts_offset, (layout.num_starts,)),
         )
+    _check_tokenizer(found, vocab_size, tokenizer_hash)
+    return found
+
+
+def _open_binary_file(path: Path, dtype: str | None, vocab_size: int | None) -> TokenFile:
+    if dtype is None:
+        raise InputError(
+            "a .bin file records neither the type of its ids nor their tokenizer",
+            place=str(path),
+            remedy=("pass ", Argument("dtype", "uint16"), " if it is a file of token ids"),
+        )
+    ids = map_binary_tokens(path, dtype, vocab_size)
+    return TokenFile(path, ids, {}, np.empty(0, np.int64))
+
+
+def _check_tokenizer(found: TokenFile, vocab_size: int | None, tokenizer_hash: str | None) -> None:
+    """Check that a file has the expected tokenizer and vocabulary size; see `load_token_file`."""
+    path = found.path
     made_by, size = found.metadata["tokenizer_hash"], found.metadata["vocab_size"]
     if tokenizer_hash is not None and made_by != tokenizer_hash:
         source = found.metadata.get("tokenizer")
@@ -137,7 +148,6 @@ def open_token_file(
             place=str(path),
             remedy="change it, or encode the text with a smaller vocabulary",
         )
-    return found
 
 
 def load_token_file(

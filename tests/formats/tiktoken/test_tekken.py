@@ -122,6 +122,12 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path, index):
             load(path)
 
 
+def test_a_token_that_occurs_twice_is_named(tmp_path):
+    path = saved(tekken([*TOKENS, b"the", b"x"]), tmp_path)
+    with rejects(None, "token b'the'", place=path):
+        Tokenizer.from_tiktoken(path)
+
+
 def test_the_real_files_of_mistral(tmp_path):
     """Set CS336_TEKKEN to the data directory of an installed mistral-common."""
     paths = sorted(Path(os.environ.get("CS336_TEKKEN", "/nowhere")).glob("tekken_*.json"))

@@ -3,8 +3,8 @@
 // A pre-token is a line or another long stretch of text. First, its words are encoded with the
 // merges within words, mostly by looking them up. Then, the resulting symbols are cut where no
 // merge joins two of them, and the few symbols between two cuts are merged. Both is done for many
-// pre-tokens at once, because code and poems have short lines. The ids of short lines that recur
-// are in a cache.
+// pre-tokens at once, because code and poems have short lines. The ids of short lines that recur,
+// and of pieces of long ones, are in a cache.
 
 #pragma once
 
@@ -42,6 +42,7 @@ class SuperwordEncoder final : public Encoder {
           words_(byte_ids, merges,
                  {joins.begin(), joins.begin() + ptrdiff_t(superwords_.first_rank())}, cache_bytes,
                  scanner, simd_level),
+          all_joins_(joins, process_hash_seed().multiplier),
           scanner_(scanner),
           simd_level_(simd_level),
           make_whole_([bytes = std::vector<uint32_t>(byte_ids, byte_ids + 256),
@@ -134,46 +135,119 @@ class SuperwordEncoder final : public Encoder {
             return *whole_;
         }
 
-        // Encode the pre-tokens of a batch; see Scanner::scan. If they are short, as in code, some
-        // have occurred before and are in the cache.
+        // A part of a line, or all of it: what is looked up at once.
+        struct Piece {
+            WordKey key;  // only if it is looked up
+            uint32_t start, end;
+            bool starts_line, ends_line, is_looked_up;
+        };
+
+        // Encode the pre-tokens of a batch; see Scanner::scan.
         Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
-            if (!count || ends[count - 1] / count >= SHORT_LINE) {
-                return encode_lines(first, 0, ends, count, out);
-            }
-            size_t done = 0;
-            uint32_t start = 0, done_start = 0;
-            for (size_t i = 0; i < count; start = ends[i++]) {
-                const size_t length = ends[i] - start;
-                if (length <= MAX_SHORT_WORD || length > Cache::MAX_WORD) continue;
-                const uint8_t* const line = first + start;
-                const WordKey key = lines_.rare_key(line, length);
-                const typename Cache::Entry* const entry = lines_.find(key, line);
-                if (!entry && !was_seen(key)) continue;
-                out = encode_lines(first, done_start, ends + done, i - done, out);
-                if (entry) {
-                    const Id* const ids = Cache::ids(*entry, key);
-                    out = std::copy(ids, ids + Cache::num_ids(*entry), out);
-                } else {
-                    const Id* const ids = out;
-                    out = encode_lines(first, start, ends + i, 1, out);
-                    lines_.insert(key, line, ids, size_t(out - ids));
+            if (!count || lines_.is_off()) return encode_lines(first, 0, ends, count, out);
+            if (seen_.empty()) seen_.resize(size_t{1} << SEEN_BITS);
+            Piece pieces[GROUP];
+            // The ends of the lines from `new_start` on that are not in the cache. The last line
+            // may go on, that is, its end may be the end of a piece.
+            uint32_t new_ends[BATCH_CAPACITY];
+            uint32_t new_start = 0;
+            size_t num_new = 0;
+            bool goes_on = false;
+            const auto encode_new = [&] {
+                out = encode_lines(first, new_start, new_ends, num_new, out);
+                num_new = 0;
+                goes_on = false;
+            };
+            for (size_t line = 0, start = 0; line < count;) {
+                const size_t num_pieces = find_pieces(first, ends, count, line, start, pieces);
+                for (size_t i = 0; i < num_pieces; ++i) {
+                    const Piece& piece = pieces[i];
+                    const uint8_t* const text = first + piece.start;
+                    const bool is_short = piece.end - piece.start <= MAX_SHORT_WORD;
+                    // It costs least to encode a short piece together with the new one before it.
+                    const bool is_looked_up = piece.is_looked_up && !(is_short && num_new);
+                    const typename Cache::Entry* const entry =
+                        is_looked_up ? lines_.find(piece.key, text) : nullptr;
+                    const bool recurs = entry || (is_looked_up && was_seen(piece.key));
+                    if (piece.starts_line && is_looked_up && !is_short) recurs_ = recurs;
+                    if (!recurs) {
+                        num_new += !goes_on;
+                        new_ends[num_new - 1] = piece.end;
+                        goes_on = !piece.ends_line;
+                        continue;
+                    }
+                    encode_new();
+                    if (entry) {
+                        const Id* const ids = Cache::ids(*entry, piece.key);
+                        out = std::copy(ids, ids + Cache::num_ids(*entry), out);
+                    } else {
+                        const Id* const ids = out;
+                        out = encode_lines(first, piece.start, &piece.end, 1, out);
+                        lines_.insert(piece.key, text, ids, size_t(out - ids));
+                    }
+                    new_start = piece.end;
                 }
-                done = i + 1;
-                done_start = ends[i];
             }
-            return encode_lines(first, done_start, ends + done, count - done, out);
+            encode_new();
+            return out;
         }
 
-        // Whether a line has probably occurred before. WordCache::was_seen is always true while the
-        // table is small, so that lines would be encoded one by one.
-        bool was_seen(const WordKey& key) {
-            if (seen_.empty()) seen_.resize(size_t{1} << SEEN_BITS);
-            uint8_t& seen = seen_[key.hash >> (64 - SEEN_BITS)];
-            const uint8_t next_bits = uint8_t(key.hash >> (56 - SEEN_BITS)) | 1;
-            const bool equal = seen == next_bits;
-            seen = next_bits;
-            return equal;
+        // Find the next pieces, at most GROUP, and prefetch what looking them up will read. The
+        // next one starts `start` bytes after `first`, in the line with the index `line`. If the
+        // start of the last line was new, only the starts of lines are looked up.
+        size_t find_pieces(const uint8_t* first, const uint32_t* ends, size_t count, size_t& line,
+                           size_t& start, Piece* pieces) {
+            const uint8_t* const readable_end = first + ends[count - 1];
+            size_t num_pieces = 0;
+            for (; num_pieces < GROUP && line < count; ++num_pieces) {
+                const uint8_t* const text = first + start;
+                const uint8_t* const line_end = first + ends[line];
+                const bool starts_line = start == (line ? ends[line - 1] : 0);
+                const uint8_t* const end =
+                    starts_line || recurs_ ? end_of_piece(text, line_end) : line_end;
+                const size_t length = size_t(end - text);
+                Piece& piece = pieces[num_pieces];
+                piece.start = uint32_t(start);
+                piece.end = uint32_t(end - first);
+                piece.starts_line = starts_line;
+                piece.ends_line = end == line_end;
+                piece.is_looked_up =
+                    length <= Cache::MAX_WORD && (recurs_ || length > MAX_SHORT_WORD);
+                if (piece.is_looked_up) {
+                    piece.key = lines_.key(text, length, readable_end);
+                    CS336_PREFETCH(&lines_.view().at(piece.key));
+                    CS336_PREFETCH(&seen_of(piece.key));
+                }
+                line += piece.ends_line;
+                start = piece.end;
+            }
+            for (size_t i = 0; i < num_pieces; ++i) {
+                if (pieces[i].is_looked_up) lines_.prefetch_record(pieces[i].key);
+            }
+            return num_pieces;
         }
+
+        // The end of the piece of a line that starts at `start`: if possible, the first space after
+        // LEAST_IN_PIECE bytes where no merge joins the bytes on both sides.
+        const uint8_t* end_of_piece(const uint8_t* start, const uint8_t* end) const {
+            if (end - start <= ptrdiff_t(Cache::MAX_WORD)) return end;
+            constexpr ptrdiff_t WINDOW_SIZE = sizeof(JoinFilter::Window);
+            for (const uint8_t* place = start + LEAST_IN_PIECE;; ++place) {
+                place = static_cast<const uint8_t*>(std::memchr(place, ' ', size_t(end - place)));
+                if (!place || end - place < WINDOW_SIZE) return end;
+                JoinFilter::Window window;
+                std::memcpy(&window, place - 3, WINDOW_SIZE);
+                if (!encoder_.all_joins_.may_join(window)) return place;
+            }
+        }
+
+        // Whether a piece has probably occurred before. WordCache::was_seen is always true while
+        // the table is small, so that pieces would be encoded one by one.
+        bool was_seen(const WordKey& key) {
+            const uint8_t next_bits = uint8_t(key.hash >> (56 - SEEN_BITS)) | 1;
+            return std::exchange(seen_of(key), next_bits) == next_bits;
+        }
+        uint8_t& seen_of(const WordKey& key) { return seen_[key.hash >> (64 - SEEN_BITS)]; }
 
         // Encode pre-tokens that follow each other from `start` on. They are encoded together,
         // except where a merge joins the end of one with the start of the next.
@@ -205,8 +279,9 @@ class SuperwordEncoder final : public Encoder {
         }
 
         using Cache = WordCache<Id>;
-        static constexpr size_t SHORT_LINE = 64;  // bytes, the mean of a batch
-        static constexpr int SEEN_BITS = 16;
+        static constexpr size_t GROUP = 64;  // pieces whose entries and records are prefetched
+        static constexpr size_t LEAST_IN_PIECE = 48;
+        static constexpr int SEEN_BITS = 18;
 
         const SuperwordEncoder& encoder_;
         const std::shared_ptr<CacheBudget> budget_;
@@ -218,7 +293,8 @@ class SuperwordEncoder final : public Encoder {
         WordMerger<Id> merger_;
         SymbolJoiner<Id> joiner_;
         Cache lines_;
-        std::vector<uint8_t> seen_;  // index: first bits of a line's hash; value: the next bits
+        bool recurs_ = false;        // whether the start of the last line has occurred before
+        std::vector<uint8_t> seen_;  // index: first bits of a piece's hash; value: the next bits
         const std::unique_ptr<typename TypedEncoder<Id>::Worker> words_;
     };
 
@@ -231,6 +307,7 @@ class SuperwordEncoder final : public Encoder {
     const SuperwordMerges<Id> superwords_;
     const MergeTable<Id> merges_;  // of the second step
     TypedEncoder<Id> words_;
+    const JoinFilter all_joins_;
     const Scanner scanner_;
     const SimdLevel simd_level_;
     const std::function<std::unique_ptr<TypedEncoder<Id>>()> make_whole_;

@@ -165,6 +165,13 @@ class WordCache {
         }
     }
 
+    // Prefetch the record of a long word that is in its first slot.
+    void prefetch_record(const WordKey& key) const {
+        const Entry& entry = view().at(key);
+        if (!key.is_long() || entry.low != key.low) return;
+        for (size_t i = 0; i < 2; ++i) CS336_PREFETCH(entry.far.record + 64 * i);
+    }
+
     static const Id* ids(const Entry& entry, const WordKey& key) {
         if (!entry.is_far()) return entry.lanes;
         return reinterpret_cast<const Id*>(entry.far.record + ids_offset(key));

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -68,12 +69,13 @@ class Scanner {
     CS336_NOINLINE size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
                                ScanState& state) const {
         const size_t origin = position;
-        size_t count = 0;
+        size_t count = 0, window = origin;
         if (scan_windows_ && size - origin >= WINDOW &&
-            !scan_windows_(*program_, text, size, size, origin, position, ends, count, state)) {
+            !scan_windows_(*program_, text, size, size, origin, position, window, ends, count,
+                           state)) {
             return count;
         }
-        if (scan_windows_) fill_last(text, size, origin, position, ends, count);
+        if (scan_windows_) fill_last(text, size, origin, window, position, ends, count);
         if (count == 0 || size - position <= 2 * WINDOW) {
             program_->find_ends(text, size, origin, position, size, ends, BATCH_CAPACITY, count,
                                 state);
@@ -84,7 +86,7 @@ class Scanner {
     // Write the ends of all pre-tokens of a text of at most MAX_SHORT_TEXT bytes, which
     // SPACES_AFTER spaces must follow in memory. Returns their number.
     size_t fill_short(const uint8_t* text, size_t size, uint32_t* ends) const {
-        size_t count = scan_windows_ ? fill_before_spaces(text, size, ends) : 0;
+        size_t count = scan_windows_ ? fill_before_padding(text, size, 0, ends) : 0;
         size_t start = count ? ends[count - 1] : 0;
         if (start < size) {
             ScanState state(num_states());
@@ -106,38 +108,48 @@ class Scanner {
     }
 
   private:
-    // Find the pre-tokens of the last bytes of a text, less than a window, in a copy with spaces
-    // after it. Whitespace at the end of the text is left to the program.
-    void fill_last(const uint8_t* text, size_t size, size_t origin, size_t& position,
+    // Find the pre-tokens from `position` to the end of a text in a copy with spaces or line feeds
+    // after it; `scan_windows_` stopped at `window`. Whitespace at the end of the text may be left
+    // to the program.
+    void fill_last(const uint8_t* text, size_t size, size_t origin, size_t window, size_t& position,
                    uint32_t* ends, size_t& count) const {
         const size_t rest = size - position;
-        if (rest < LEAST_IN_WINDOW || rest >= WINDOW || count + 3 * WINDOW > BATCH_CAPACITY) return;
-        uint8_t copy[WINDOW + SPACES_AFTER];
-        std::memset(copy, ' ', sizeof(copy));
+        window = std::max(window, position) - position;
+        if (rest < LEAST_IN_WINDOW || rest > MAX_COPIED || rest - window >= WINDOW ||
+            count + 3 * WINDOW > BATCH_CAPACITY) {
+            return;
+        }
+        uint8_t copy[MAX_COPIED + SPACES_AFTER];
         std::memcpy(copy, text + position, rest);
-        uint32_t* const first = ends + count;
-        const size_t number = fill_before_spaces(copy, rest, first);
-        if (!number) return;
-        const uint32_t moved = uint32_t(position - origin);
-        position += first[number - 1];
-        for (size_t i = 0; i < number; ++i) first[i] += moved;
-        count += number;
+        for (const char padding : {' ', '\n'}) {
+            std::memset(copy + rest, padding, SPACES_AFTER);
+            uint32_t* const first = ends + count;
+            const size_t number = fill_before_padding(copy, rest, window, first);
+            if (!number) continue;
+            const uint32_t moved = uint32_t(position - origin);
+            position += first[number - 1];
+            for (size_t i = 0; i < number; ++i) first[i] += moved;
+            count += number;
+            return;
+        }
     }
 
-    // Like `fill_short`, but may stop before whitespace at the end of the text. Returns 0 if
-    // windows cannot scan the text.
-    size_t fill_before_spaces(const uint8_t* text, size_t size, uint32_t* ends) const {
+    // Like `fill_short`, but may stop before whitespace at the end of the text. SPACES_AFTER spaces
+    // or line feeds follow the text. Returns 0 if windows cannot scan it.
+    size_t fill_before_padding(const uint8_t* text, size_t size, size_t window,
+                               uint32_t* ends) const {
+        if (size < LEAST_IN_WINDOW || !program_->starts_again()) return 0;
+        // What follows a safe cut changes no pre-token before it. A line feed at the end of a text
+        // is not like others.
         size_t cut = size;
-        while (cut && (text[cut - 1] == '\n' || text[cut - 1] == ' ')) --cut;
-        // A space after the text changes no pre-token before it if it is a safe cut.
-        if (cut < LEAST_IN_WINDOW || !program_->starts_again() ||
-            !program_->is_safe_cut(text, cut)) {
-            return 0;
+        if (text[cut - 1] == '\n' || !program_->is_safe_cut(text, cut)) {
+            while (cut && (text[cut - 1] == '\n' || text[cut - 1] == ' ')) --cut;
+            if (cut < LEAST_IN_WINDOW || !program_->is_safe_cut(text, cut)) return 0;
         }
         ScanState state(num_states());
         size_t start = 0, count = 0;
-        scan_windows_(*program_, text, size + SPACES_AFTER, cut - 1 + WINDOW, 0, start, ends, count,
-                      state);
+        scan_windows_(*program_, text, size + SPACES_AFTER, cut - 1 + WINDOW, 0, start, window,
+                      ends, count, state);
         while (count && ends[count - 1] > cut) --count;
         if (!count || ends[count - 1] != cut) ends[count++] = uint32_t(cut);
         return count;
@@ -145,6 +157,8 @@ class Scanner {
 
     // Shorter texts are not worth a window.
     static constexpr size_t LEAST_IN_WINDOW = 12;
+    // Pre-tokens of more bytes, such as long lines, are left to the program.
+    static constexpr size_t MAX_COPIED = size_t{1} << 14;
 
     std::shared_ptr<const SplitProgram> program_;
     ScanWindows scan_windows_ = nullptr;

@@ -116,6 +116,10 @@ class ShortWordMerger {
             *out = merges_.symbol(*word);
             return out + 1;
         }
+        // The symbols that superwords join are few, and vectors do not pay for them.
+        if (sizeof(Unit) > 1 && length <= 8) {
+            return merge_portable<8>(word, uint32_t(length), out, kept);
+        }
 #if defined(CS336_X86)
         if (simd_level_ == SimdLevel::AVX512) {
             if (length <= 16) return merge_in_registers<1>(word, uint32_t(length), out, kept);

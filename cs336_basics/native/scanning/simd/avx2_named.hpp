@@ -314,16 +314,17 @@ constexpr size_t WIDE_WINDOWS = 4, MOST_WIDE_WINDOWS = 64;
 // See window.hpp. Every window starts at the start of a pre-token.
 template <class Starts>
 CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* text, size_t size,
-                                  size_t stop, size_t origin, size_t& start, uint32_t* ends,
-                                  size_t& count, ScanState& state) {
+                                  size_t stop, size_t origin, size_t& start, size_t& window,
+                                  uint32_t* ends, size_t& count, ScanState& state) {
     size_t num_wide = WIDE_WINDOWS;
     while (start + WINDOW <= stop && count + WINDOW + 8 <= BATCH_CAPACITY &&
            start - origin < MAX_BATCH_BYTES) {
         const ClassMasks m = class_masks<Starts::ASCII>(program, text + start);
         if (m.is_mixed) {
             const size_t from = start;
+            window = start;
             if (!scan_windows(program, text, size, std::min(stop, start + num_wide * WINDOW),
-                              origin, start, ends, count, state)) {
+                              origin, start, window, ends, count, state)) {
                 return false;
             }
             num_wide = std::min(2 * num_wide, MOST_WIDE_WINDOWS);

@@ -26,7 +26,7 @@ constexpr size_t WINDOW = 64;
 
 // The type of `scan_windows`; see below.
 using ScanWindows = bool (*)(const SplitProgram&, const uint8_t*, size_t, size_t, size_t, size_t&,
-                             uint32_t*, size_t&, ScanState&);
+                             size_t&, uint32_t*, size_t&, ScanState&);
 
 // Bit i describes byte i of a window. Each level has a function `marks`, whose results are valid
 // for the first bytes of characters, except for the first character and a character at byte 63.
@@ -182,15 +182,15 @@ inline Marks marks(const SplitProgram& program, const uint8_t* window) {
 // a macro because a function with a `target` attribute cannot be a template argument.
 //
 // `scan_windows` appends the ends of pre-tokens, as offsets from `origin`, and moves `start` past
-// the last one. It stops where less than a window is left before `stop`, or the batch is full.
-// Returns false if the next pre-token is longer than 4 GiB.
+// the last one. It reads windows from `window` on, before which all starts are known, and moves
+// `window`. It stops where less than a window is left before `stop`, or the batch is full. Returns
+// false if the next pre-token is longer than 4 GiB.
 #define CS336_DEFINE_SCAN(TARGET)                                                                  \
     TARGET inline bool scan_windows(const SplitProgram& program, const uint8_t* text, size_t size, \
-                                    size_t stop, size_t origin, size_t& start, uint32_t* ends,     \
-                                    size_t& count, ScanState& state) {                             \
+                                    size_t stop, size_t origin, size_t& start, size_t& window,     \
+                                    uint32_t* ends, size_t& count, ScanState& state) {             \
         /* The rules do not know a line feed at the end of the text. */                            \
         const size_t body = std::min(stop, size - (text[size - 1] == '\n'));                       \
-        size_t window = start; /* all starts up to here are known */                               \
         while (window + WINDOW <= body && count + WINDOW + 8 <= BATCH_CAPACITY &&                  \
                window - origin < MAX_BATCH_BYTES) {                                                \
             const Marks m = marks(program, text + window);                                         \

@@ -9,7 +9,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.splitting import _scanner, reference, splitter
+from cs336_basics.splitting import _scanner, pattern_of_superwords, reference, splitter
 from cs336_basics.splitting.patterns import named_patterns as patterns
 from tests.errors import rejects
 from tests.processes import run_python
@@ -143,6 +143,16 @@ def test_random_texts_are_split_as_regex_does(count):
     rng = random.Random(count)
     for _ in range(count):
         check(random_text(rng))
+
+
+@pytest.mark.parametrize(("size", "count"), [(80, 5), (300, 3), (20_000, 1)])
+def test_the_last_line_of_a_text_is_split_as_regex_does(size, count):
+    lines = [r"[^\n]+|\n+", r"a+$|[^\n]|\n", *map(pattern_of_superwords, ("gpt2", "cl100k"))]
+    rng = random.Random(size)
+    for _ in range(count):
+        text = random_text(rng) + "a line of words, " * (size // 17) + "a" * rng.randint(0, 70)
+        for end in ("", "aa", " ", "   ", "\n", " \n", "\n\n", "7", " 7", "é", "\xa0"):
+            check(text + end, lines)
 
 
 def test_natural_and_hostile_texts_are_split_as_regex_does():

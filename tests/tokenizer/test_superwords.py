@@ -167,6 +167,19 @@ def test_short_lines_that_recur_have_the_same_ids(tokenizer, cache_size):
         check_ids(cached, "\n".join(chooser.choices(lines, k=60)))
 
 
+def test_pieces_of_long_lines_that_recur_have_the_same_ids(tokenizer):
+    chooser = random.Random(63)
+    text = long_text(6, 20_000).replace("\n", " ")
+    starts = [chooser.randrange(len(text) - 1000) for _ in range(8)]
+    for _ in range(25):
+        lines = []
+        for _ in range(chooser.randint(1, 6)):
+            start = chooser.choice(starts)
+            line = text[start : start + chooser.choice([10, 60, 140, 400, 1000])]
+            lines.append(chooser.choice(["", "", "7 ", "é", "x" * 140, " " * 140]) + line)
+        check_ids(tokenizer, chooser.choice(["\n", "\n\n", " 12", END]).join(lines))
+
+
 def test_wide_ids_give_the_same_tokens(tokenizer):
     far = {i if i < 1400 else i + 70_000: token for i, token in tokenizer.vocab.items()}
     wide = Tokenizer(far, tokenizer.merges, [END], pattern=tokenizer.pattern)

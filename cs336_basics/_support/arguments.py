@@ -62,10 +62,10 @@ def checked_integer(
 
 
 def check_is_number(name: str, value: Any) -> None:
-    """Raise InputTypeError if the argument called `name` is not a real number."""
+    """Raise InputTypeError if the argument called `name` is not a real number, or is a bool."""
     from numbers import Real  # tokenizers do not need it
 
-    if not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InputTypeError(f"must be a number, got {short_repr(value)}", argument=name)
 
 

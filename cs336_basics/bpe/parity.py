@@ -17,8 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cs336_basics._support.arguments import MAX_INT64, check_choice, checked_integer
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.arguments import (
+    MAX_INT64,
+    check_choice,
+    check_is_number,
+    checked_integer,
+)
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 from cs336_basics.bpe.rules import LargestPair, Rules, Ties, huggingface_byte_ranks
@@ -59,14 +64,12 @@ class Parity:
         check_choice("unit", self.unit, UNITS)
         if self.window is not None:
             object.__setattr__(self, "window", checked_integer("window", self.window, 1, 1 << 30))
-        if isinstance(self.alpha, bool) or not isinstance(self.alpha, (int, float)):
-            raise InputTypeError(
-                f"must be a number, got {short_repr(self.alpha)}", argument="alpha"
-            )
+        check_is_number("alpha", self.alpha)
         if not 1 <= self.alpha < float("inf"):
             raise InputError(
                 f"must be finite and at least 1, got {short_repr(self.alpha)}", argument="alpha"
             )
+        object.__setattr__(self, "alpha", float(self.alpha))
         merges = checked_integer("global_merges", self.global_merges, 0, MAX_INT64)
         object.__setattr__(self, "global_merges", merges)
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Union
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, check_is_number, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import counted, short_repr
@@ -291,8 +291,7 @@ class WordCounts(Mapping[bytes, int]):
             ValueError: If `weight` is negative or not finite.
             ValueError: If a product exceeds 2^63 - 1.
         """
-        if isinstance(weight, bool):
-            raise InputTypeError(f"must be a number, got {short_repr(weight)}", argument="weight")
+        check_is_number("weight", weight)
         if not 0 <= weight < float("inf"):
             raise InputError(f"must be finite and at least 0, got {weight}", argument="weight")
         highest = int(self.counts.max()) if len(self) else 0

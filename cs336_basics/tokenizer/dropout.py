@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.arguments import check_is_number, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 
@@ -56,10 +56,10 @@ class Dropout:
 
     def __post_init__(self) -> None:
         given = self.probability
-        if isinstance(given, bool) or not isinstance(given, (int, float)):
-            raise InputTypeError(f"must be a number, got {short_repr(given)}", argument="dropout")
+        check_is_number("dropout", given)
         if not 0 <= given <= 1 or math.isnan(given):
             raise InputError(f"must be from 0 to 1, got {short_repr(given)}", argument="dropout")
+        object.__setattr__(self, "probability", float(given))
         for name in ("seed", "first_document"):
             object.__setattr__(self, name, checked_integer(name, getattr(self, name), 0, _MASK))
 

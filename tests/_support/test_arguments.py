@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics._support.arguments import check_choice, checked_integer, utf8_of
+from cs336_basics._support.arguments import (
+    check_choice,
+    check_is_number,
+    checked_integer,
+    utf8_of,
+)
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.counting import WordCounts, count_text, count_texts, count_words
 from cs336_basics.splitting import Splitter
@@ -182,3 +187,14 @@ def test_messages_name_the_argument_and_shorten_the_value(path, call, fields):
     with rejects(*fields) as error:
         call(path)
     assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("value", ["1", None, 1j, True, np.True_, [1]])
+def test_what_is_not_a_number_is_refused(value):
+    with rejects("x", kind=InputTypeError):
+        check_is_number("x", value)
+
+
+@pytest.mark.parametrize("value", [0, -1.5, float("nan"), np.float32(2), np.int64(3)])
+def test_numbers_of_python_and_numpy_are_numbers(value):
+    check_is_number("x", value)

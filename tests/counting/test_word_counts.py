@@ -110,6 +110,9 @@ def test_word_counts_are_scaled():
     for weight in (-1, float("nan"), float("inf")):
         with rejects("weight"):
             counts.scaled(weight)
+    for weight in ("2", None, True):
+        with rejects("weight", repr(weight), kind=InputTypeError):
+            counts.scaled(weight)
     with rejects("weight", 2**30):
         counts.scaled(2**30)
 

@@ -38,8 +38,13 @@ def short_reason(error: BaseException) -> str:
 
 def short_names(names: Iterable[object]) -> str:
     """Return names from a file, separated by commas, on one short line."""
-    shown = (name if name.isprintable() else repr(name) for name in map(str, names))
-    return _cut(", ".join(itertools.islice(shown, 20)))
+    return _cut(", ".join(itertools.islice(map(shown_name, names), 20)))
+
+
+def shown_name(name: object) -> str:
+    """Return a name from a file, in quotes if parts of it would be invisible or span lines."""
+    text = str(name)
+    return text if text.isprintable() and text == text.strip() != "" else repr(text)
 
 
 def _cut(text: str, longest: int = _LONGEST_REASON) -> str:

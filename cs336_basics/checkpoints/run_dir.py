@@ -223,13 +223,16 @@ class RunDirectory:
                 step, or a path, which may start with `~`.
 
         Raises:
-            FileNotFoundError: If the run has no checkpoint yet.
+            FileNotFoundError: If the run has no checkpoint yet, or the path does not exist.
             ValueError: If there is no checkpoint of this step, or of the best evaluation.
         """
         name = os.fspath(which) if isinstance(which, os.PathLike) else str(which)
         is_step = name.isascii() and name.isdigit()
         if not (is_step or name in ("last", "best")):
-            return Path(os.path.expanduser(name))
+            path = Path(os.path.expanduser(name))
+            if not path.exists():
+                raise FileNotFoundError(f"{name!r} is neither last, best, a step nor a file")
+            return path
         saved = self.steps_saved()
         if not saved:
             raise FileNotFoundError(f"{self.checkpoints}: no checkpoint yet")

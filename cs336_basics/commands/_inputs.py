@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics._support.messages import counted, shown_names
+from cs336_basics._support.messages import counted, short_names, shown_name, shown_names
 from cs336_basics.commands._cli import say
 
 if TYPE_CHECKING:
@@ -69,10 +69,16 @@ def say_directories(inputs: Iterable[str]) -> None:
         if is_directory:
             say(f"{name}: {counted(len(found.files), 'file')}")
             for file in found.files[:_MOST_LISTED]:
-                say(f"  {os.path.relpath(file, name)}")
+                say(f"  {shown_name(os.path.relpath(file, name))}")
             if len(found.files) > _MOST_LISTED:
                 say(f"  and {len(found.files) - _MOST_LISTED:,} more")
         if found.skipped:
-            named = [f"{path} ({kind})" for path, kind in found.skipped.items()]
+            named = [f"{shown_name(path)} ({kind})" for path, kind in found.skipped.items()]
             more = ["..."] if len(named) > _MOST_NAMED else []
-            say(f"{name}: not entered: {', '.join(named[:_MOST_NAMED] + more)}")
+            say(f"{name}: left out: {', '.join(named[:_MOST_NAMED] + more)}")
+        if found.endings:
+            endings = [ending or "none" for ending, _ in found.endings.most_common()]
+            more = ["..."] if len(endings) > _MOST_NAMED else []
+            files = counted(found.endings.total(), "file")
+            kinds = short_names(endings[:_MOST_NAMED] + more)
+            say(f"{name}: left out: {files} with other extensions ({kinds}); a glob reads them")

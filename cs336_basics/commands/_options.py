@@ -238,7 +238,8 @@ class Command:
             word = next((word for word in rest if word.startswith("-")), None)
             if word is None:
                 raise self.usage_error(
-                    f"unexpected argument {rest[0]!r}; put quotes around a value with spaces"
+                    f"unexpected argument {rest[0]!r}; write the name of its option before it, "
+                    "or quotes around a value with spaces"
                 )
             name = word.partition("=")[0]
             raise self.usage_error(
@@ -255,6 +256,8 @@ class Command:
                 # An empty path would be taken for the current directory.
                 if "" in values:
                     raise self.usage_error("must be a path, got ''", name)
+                if STDIN in values and metavar.endswith("DIR"):
+                    raise self.usage_error("must be a directory, got '-'", name, "write ./-")
                 # A shell expands `--output ~/a`, but not `--output=~/a`.
                 values = [os.path.expanduser(word) for word in values]
             words_given = [*map(Word, values)]

@@ -22,7 +22,7 @@ from cs336_basics._support.validation import one_of, option
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.parity import UNITS, Parity
-from cs336_basics.bpe.reference import Pair
+from cs336_basics.bpe.reference import NUM_BYTES, Pair
 from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._inputs import say_directories
@@ -49,6 +49,8 @@ def _are_sizes(value: str) -> str:
         sizes = [int(size) for size in value.split(",")]
     except ValueError:
         raise InputError("must be an integer, or several integers separated by commas") from None
+    if re.fullmatch(r"\d{1,3}(,\d{3})+", value) and sizes[0] < NUM_BYTES:
+        raise InputError(f"must be written {value.replace(',', '')}, without commas")
     if len(set(sizes)) < len(sizes):
         raise InputError("must be different sizes")
     return value

@@ -40,7 +40,8 @@ REGEX_PIECE_SIZE = 4 << 20
 """Maximum number of bytes in a piece that `regex` splits, which takes half a second."""
 
 SMALLEST_PIECE_SIZE = 1 << 20
-"""Minimum number of bytes of text that justifies a worker."""
+"""Minimum number of bytes of text that justifies a worker. Smaller texts are counted here, because
+starting two processes takes half a second of CPU time."""
 
 PIECES_PER_WORKER = 4
 """Number of pieces per worker for a small text. Several pieces balance the load."""
@@ -72,7 +73,7 @@ def count_words(
         splitting: Name in SPLITTINGS. Defaults to `"compiled"` if compiled code is built and
             supports the pattern, and to `"regex"` otherwise.
         execution: Name in EXECUTORS. By default, plain text is counted in threads if the splitting
-            is compiled, and other text in processes.
+            is compiled, and other text in processes if it has more than a megabyte.
         num_workers: Number of threads, worker processes or Ray tasks. Defaults to the number of
             cores of this machine or of the cluster.
         chunk_size: Approximate number of bytes counted at a time. The default depends on the other
@@ -129,6 +130,9 @@ def count_words(
         sources = [source for source in sources if source.local_path is None]
     elif is_fast and all(source.local_path is not None for source in sources):
         execution = "threads"  # which start faster than processes
+    if execution is None and chunk_size is None:
+        is_small = sum(source.num_bytes for source in sources) <= SMALLEST_PIECE_SIZE
+        execution = "serial" if is_small else "processes"
     if partial_counts is not None or execution == "ray":
         sources = [source.absolute() for source in sources]
     runner = executor(execution or "processes", num_workers, ray_address=ray_address)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import io
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple, Union
 
@@ -19,6 +21,9 @@ from cs336_basics.text.sources.kinds import has_known_ending
 PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 """A path, glob, directory or URL, or an iterable of these."""
 
+
+IN_MEMORY = "for texts in memory, use train_from_iterator or encode_rows"
+"""Remedy for texts in place of paths."""
 
 _MARKERS = {
     "pyvenv.cfg": "a virtual environment",
@@ -36,7 +41,9 @@ class FoundFiles(NamedTuple):
 
     files: tuple[str, ...]
     skipped: dict[str, str]
-    """Directories that were not entered, and what each of them is."""
+    """Directories that were not entered, and links without a file; what each of them is."""
+    endings: Counter[str]
+    """Number of files in directories that were left out because of their ending."""
 
 
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
@@ -46,9 +53,9 @@ def expand_paths(paths: PathsLike) -> tuple[str, ...]:
 
 def find_files(paths: PathsLike) -> FoundFiles:
     """Expand paths, globs and directories; see `Corpus`. Also return what was skipped."""
-    skipped: dict[str, str] = {}
-    files = tuple(file for name in _names_of(paths) for file in _expand(name, skipped))
-    return FoundFiles(files, skipped)
+    found = FoundFiles((), {}, Counter())
+    files = [file for name in _names_of(paths) for file in _expand(name, found)]
+    return found._replace(files=tuple(files))
 
 
 def _kind_of_skipped(directory: str) -> str | None:
@@ -78,16 +85,16 @@ def _names_of(paths: object) -> tuple[str, ...]:
     for path in paths:  # check while iterating, because a dataset's rows may be endless
         if not isinstance(path, (str, os.PathLike)):
             raise InputTypeError(
-                f"must contain str or Path, got {short_repr(path)}; for rows in memory, use "
-                "train_from_iterator or encode_rows",
+                f"must contain str or Path, got {short_repr(path)}",
                 argument="paths",
+                remedy=IN_MEMORY,
             )
         several.append(checked_path("paths", path))
     return tuple(several)
 
 
-def _expand(name: str, skipped: dict[str, str]) -> list[str]:
-    """Return the files that a path, glob, directory or URL stands for. Add to `skipped`."""
+def _expand(name: str, found: FoundFiles) -> list[str]:
+    """Return the files that a path, glob, directory or URL stands for. Note the rest in `found`."""
     if is_url(name):
         urls = matching_urls(name)
         if not urls:
@@ -98,14 +105,22 @@ def _expand(name: str, skipped: dict[str, str]) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         if not glob.has_magic(name):
             raise FileNotFoundError(f"{name!r} does not exist") from None
-        found = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
+        files = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
         if "**" in name:
-            found = _without_skipped(found, name, skipped)
-        if not found:
+            files = _without_skipped(files, name, found.skipped)
+        if not files:
             raise FileNotFoundError(f"no file matches the glob {name!r}") from None
-        return found
+        return files
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise InputError(
+            f"must be paths, got {short_repr(name)}, which is too long for a path",
+            argument="paths",
+            remedy=IN_MEMORY,
+        ) from None
     if stat.S_ISDIR(mode):
-        return _files_in(name, skipped)
+        return _files_in(name, found)
     if not stat.S_ISREG(mode):
         raise InputError(
             f"{name!r} is a pipe or a device, which cannot be read in chunks",
@@ -137,13 +152,15 @@ def _num_parts(path: str) -> int:
     return path.replace(os.sep, "/").count("/") + 1
 
 
-def _files_in(directory: str, skipped: dict[str, str]) -> list[str]:
+def _files_in(directory: str, found: FoundFiles) -> list[str]:
     """Return the files with known endings in a directory and its subdirectories, sorted.
+
+    Note in `found` what was left out.
 
     Raises:
         ValueError: If there are no such files.
     """
-    found = []
+    files = []
     for folder, folders, names in os.walk(directory):
         entered = []
         for name in sorted(name for name in folders if not name.startswith(".")):
@@ -151,16 +168,22 @@ def _files_in(directory: str, skipped: dict[str, str]) -> list[str]:
             if kind is None:
                 entered.append(name)
             else:
-                skipped[os.path.join(folder, name)] = kind
+                found.skipped[os.path.join(folder, name)] = kind
         folders[:] = entered
         for name in names:
             path = os.path.join(folder, name)
-            if has_known_ending(name) and not name.startswith(".") and os.path.isfile(path):
-                found.append(path)
-    if not found:
+            if name.startswith("."):
+                continue
+            if not has_known_ending(name):
+                found.endings[os.path.splitext(name)[1]] += 1
+            elif os.path.isfile(path):
+                files.append(path)
+            elif not os.path.exists(path):
+                found.skipped[path] = "a link without a file"
+    if not files:
         raise InputError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
             "...)",
             remedy="pass files or a glob",
         )
-    return sorted(found)
+    return sorted(files)

@@ -64,7 +64,9 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         raise InputTypeError(
             f"must export an Arrow stream, got a table of type {type(rows).__name__}",
             argument="rows",
-            remedy="pass one of its columns, or upgrade its library",
+            remedy="pass rows.collect()"
+            if hasattr(rows, "collect")
+            else "pass one of its columns, or upgrade its library",
         )
     if not isinstance(rows, Iterable):
         raise InputTypeError(f"must be a list of texts, got {short_repr(rows)}", argument="texts")
@@ -84,9 +86,10 @@ def _single_texts(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _text_or_empty(text: Any) -> Any:
-    """Return an Arrow scalar as a Python object, and None or a null as empty text."""
+    """Return an Arrow scalar as a Python object, and None, a null or pandas' NaN or NA as ""."""
     text = text.as_py() if hasattr(text, "as_py") else text
-    return "" if text is None else text
+    is_nan = isinstance(text, float) and text != text
+    return "" if text is None or is_nan or type(text).__name__ == "NAType" else text
 
 
 def _is_table(rows: Any) -> bool:

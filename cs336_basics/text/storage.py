@@ -156,8 +156,8 @@ def lines_of(
 def piece_too_long(where: str, max_bytes: int) -> InputError:
     """Return an error for a row, or text without a safe cut, that exceeds the limit."""
     return InputError(
-        f"{where} is longer than {max_bytes:,} bytes, the limit for a row and for text without a "
-        "safe cut",
+        f"{where} is longer than {max_bytes:,} bytes, the limit for a row and for text that cannot "
+        "be divided",
         remedy=("to read it, increase ", Argument("max_piece_bytes")),
     )
 

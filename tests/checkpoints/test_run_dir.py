@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -251,14 +250,17 @@ def evaluated(tmp_path, losses):
     return run
 
 
-def test_checkpoints_are_found_by_name_step_and_path(tmp_path):
+def test_checkpoints_are_found_by_name_step_and_path(tmp_path, monkeypatch):
     # On the windows of every evaluation, the last one is worse than the one before.
     last = {"val_loss": 1.0, "val_loss_subset": 3.0}
     run = evaluated(tmp_path, {5: {"val_loss": 4.0}, 10: {"val_loss": 2.0}, 15: last})
     run.checkpoint(20).touch()  # not evaluated
     for which, step in (("last", 20), ("best", 10), ("5", 5), (15, 15), ("000010", 10)):
         assert run.find_checkpoint(which) == run.checkpoint(step)
-    assert run.find_checkpoint("~/mine.safetensors") == Path.home() / "mine.safetensors"
+    monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", str(tmp_path))
+    for name in ("mine.safetensors", "best"):
+        (tmp_path / name).touch()
+    assert run.find_checkpoint("~/mine.safetensors") == tmp_path / "mine.safetensors"
     assert run.find_checkpoint(tmp_path / "best") == tmp_path / "best"
     with rejects("checkpoint", "got step 7", "5, 10, 15, 20"):
         run.find_checkpoint(7)
@@ -289,3 +291,8 @@ def test_the_best_loss_counts_the_evaluations_since(tmp_path):
         (3.0, 5, 0),
     ]
     assert run.best() == found[-1]
+
+
+def test_a_checkpoint_that_is_neither_a_name_nor_a_file_is_rejected(tmp_path):
+    with pytest.raises(FileNotFoundError, match="'first' is neither last, best, a step nor a file"):
+        RunDirectory(tmp_path).find_checkpoint("first")

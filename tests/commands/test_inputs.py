@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
+from cs336_basics.commands._inputs import say_directories
 from tests.commands.small_run import command, pipe
 from tests.processes import wait
 
@@ -79,13 +80,23 @@ def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):
     (folder / "b.md").write_text(TEXT)
     (folder / "deep" / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     (folder / "c.png").write_bytes(b"\x89PNG")
+    (folder / "d").write_text(TEXT)
     assert trained(tmp_path / "out", "--input", folder).merges == expected
     printed = capsys.readouterr().out
     assert f"{folder}: 2 files\n  b.md\n  deep/a.txt.gz\n" in printed
+    assert f"{folder}: left out: 2 files with other extensions (.png, none)" in printed
     for number in range(30):
         (folder / f"{number}.txt").write_text("a")
     trained(tmp_path / "more", "--input", folder)
     assert "\n  and 12 more\n" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file names cannot contain line feeds")
+def test_a_listed_name_is_one_line(tmp_path, capsys):
+    for name in ("a\nb.txt", "c \n.md"):
+        (tmp_path / name).write_text(TEXT)
+    say_directories([str(tmp_path)])
+    assert capsys.readouterr().out.splitlines()[1:] == [r"  'a\nb.txt'", r"  'c \n.md'"]
 
 
 def test_the_error_for_a_text_without_a_split_point_has_the_option(tmp_path, capsys):

@@ -77,7 +77,10 @@ def test_run_returns_the_exit_status():
         ("a --size 3 --point 1", "--point expected 2 arguments"),
         ("a --size 3 --point 1 x", r"--point .*\['1', 'x'\]"),
         ("a --size 3 --from -x", "for a value that starts with -, write --from=VALUE"),
-        ("a --size 3 --from b c", "unexpected argument 'c'; put quotes around a value with spaces"),
+        (
+            "a --size 3 --from b c",
+            "unexpected argument 'c'; write the name of its option before it",
+        ),
         ("a --size 3 --from b c --siz", "unknown option '--siz'"),
         ("a --size 3 --input=", "--input must be a path, got ''"),
         ("a --size 3 --input x --input=", "--input must be a path, got ''"),

@@ -361,11 +361,23 @@ def test_several_sizes_are_one_training_run_and_equal_training_alone(text_file, 
     assert main([*words, "--overwrite"]) == 0
 
 
-@pytest.mark.parametrize("sizes", ["300,", "x", "300,300", "300,100"])
+@pytest.mark.parametrize("sizes", ["300,", "x", "300,300", "300,100", "10,000", "32,768"])
 def test_bad_sizes_are_refused_before_the_text_is_read(text_file, tmp_path, capsys, sizes):
     assert main(arguments(text_file, tmp_path / "out", "--vocab-size", sizes)) == 2
     assert "--vocab-size" in error_of(capsys, "train-bpe")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_error_for_commas_between_thousands_says_what_to_write(text_file, tmp_path, capsys):
+    assert main(arguments(text_file, tmp_path / "out", "--vocab-size", "10,000")) == 2
+    assert "must be written 10000" in error_of(capsys, "train-bpe")
+
+
+def test_the_output_cannot_be_standard_output(text_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments(text_file, "-")) == 2
+    assert "--output" in error_of(capsys, "train-bpe")
+    assert not Path("-").exists()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """`count_words` handles chunks, URLs and processes."""
 
+import gzip
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import textwrap
 import pytest
 
 from cs336_basics.counting import count_words
+from cs336_basics.execution.executors import ProcessExecutor
 from cs336_basics.splitting import Splitter
 from tests.counting.hostile import HOSTILE, SPLITTER, expected_counts
 
@@ -27,6 +29,21 @@ def test_urls_are_counted(hostile_file):
     counts = count_words([f"file://{hostile_file}", hostile_file], SPLITTER, num_workers=1)
     once = count_words(hostile_file, SPLITTER)
     assert counts == {word: 2 * count for word, count in once.items()}
+
+
+def test_no_processes_are_started_for_small_files(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise AssertionError
+
+    monkeypatch.setattr(ProcessExecutor, "_run", refuse)
+    for name in ("a.txt.gz", "b.txt.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(HOSTILE))
+    for splitting in ("compiled", "regex"):
+        once = count_words(tmp_path / "a.txt.gz", SPLITTER, splitting=splitting)
+        both = count_words(tmp_path / "*.gz", SPLITTER, splitting=splitting)
+        assert both == {word: 2 * count for word, count in once.items()}
+    with pytest.raises(AssertionError):
+        count_words(tmp_path / "*.gz", SPLITTER, execution="processes", num_workers=2)
 
 
 def test_a_script_needs_no_main_guard(tmp_path, hostile_file):

@@ -155,7 +155,7 @@ def test_a_run_in_the_directory_that_it_reads_is_not_read(tiny, rows, capsys):
     for number, path in enumerate((".", "**/*.txt", ".")):
         assert train(".yaml", "--data.train-path", path, run=f"runs/{number}") == 0
         out = capsys.readouterr().out
-        assert ("not entered: " in out) == (number > 0)
+        assert ("left out: " in out) == (number > 0)
         assert ("runs/0 (a run)" in out) == (number > 0)
         assert main(["--resume", f"runs/{number}", "--max-steps", "3"]) == 0
         capsys.readouterr()

@@ -56,6 +56,22 @@ def test_a_search_does_not_enter_what_programs_wrote(folder, pattern):
     }
 
 
+def test_what_a_directory_has_besides_texts_is_noted(tmp_path):
+    for name in ("a.md", "b.xz", "c.xz", "d", ".e.xz"):
+        (tmp_path / name).write_text("text")
+    (tmp_path / "gone.txt").symlink_to("nowhere")
+    found = find_files(tmp_path)
+    assert found.files == (str(tmp_path / "a.md"),)
+    assert found.endings == {".xz": 2, "": 1}
+    assert found.skipped == {str(tmp_path / "gone.txt"): "a link without a file"}
+
+
+@pytest.mark.parametrize("paths", ["Once upon a time. " * 400, ["a" * 300]])
+def test_a_text_in_place_of_a_path_is_rejected(paths):
+    with rejects("paths", "train_from_iterator"):
+        expand_paths(paths)
+
+
 @pytest.mark.parametrize("pattern", ["runs/one", "runs/*/*.md", "runs/one/**/*.md"])
 def test_a_directory_that_is_named_is_entered(folder, pattern):
     assert "runs/one/b.md" in expand_paths(pattern)

@@ -130,6 +130,25 @@ def test_batches_of_texts_are_read_like_texts(kind):
     assert list(texts_of_rows(columns, "text")) == TEXTS
 
 
+class NAType:
+    """Pandas' NA: it cannot be compared."""
+
+    def __eq__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError
+
+
+@pytest.mark.parametrize("missing", [float("nan"), numpy.float64("nan"), NAType()])
+def test_missing_values_of_pandas_are_empty_text(missing):
+    for rows in (["a", missing], [["a", missing]]):
+        assert list(texts_of_rows(rows)) == ["a", ""]
+    assert list(texts_of_rows([{"text": missing}], "text")) == [""]
+    with rejects("texts", "float", kind=InputTypeError):
+        count_texts(["a", 1.5])
+
+
 def test_none_is_empty_text_in_every_place():
     texts = ["a", None, "b"]
     for rows in (texts, [texts], iter([texts]), pyarrow.array(texts), [pyarrow.array(texts)]):
@@ -203,6 +222,9 @@ def test_a_table_without_an_arrow_stream_is_rejected():
         columns = ("text",)
 
     with rejects("rows", kind=InputTypeError):
+        texts_of_rows(Table(["text"]))
+    Table.collect = None  # as of polars' LazyFrame
+    with rejects("rows", "rows.collect()", kind=InputTypeError):
         texts_of_rows(Table(["text"]))
 
 

@@ -164,6 +164,9 @@ def resolve_pattern(pattern: str) -> str:
     return PATTERNS.get(pattern) or _checked_expression(str(pattern))
 
 
+_NOTHING = "(?!)|"  # an alternative that never matches
+
+
 @functools.lru_cache(maxsize=32)
 def _checked_expression(pattern: str) -> str:
     """Check a regular expression as described in `resolve_pattern`, and return it."""
@@ -244,7 +247,10 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
         # Work around a bug in `regex`: if an alternative is `(?i:...)`, the search for the first
         # character of a match misses some characters. For example, `(?i:ab)|[^k1]` does not find K.
         # An alternative that never matches disables this search and costs nothing.
-        return compiled("(?!)|" + expression)
+        return compiled(_NOTHING + expression)
+    except regex.error:
+        compiled(expression)  # raises the same error, with its position in the expression
+        raise
     except (RecursionError, OverflowError, MemoryError) as error:
         raise InputError(
             f"{short_repr(expression)} is too complex: {short_reason(error)}", argument="pattern"

@@ -50,12 +50,12 @@ class Csv(RowSource):
     @classmethod
     def opened(cls, path: str, name: str | None, is_certain: bool, **settings: Any) -> Csv:
         """See `Source`."""
+        check_beginning_of(path, settings["errors"], may_have_rows=True)
         delimiter = DELIMITERS[0]
         if size_of(path):
             with open_path(path) as file:
                 delimiter, header = find_header(file, path, name, settings["max_piece_bytes"])
             name = checked_column(path, name, header)
-        check_beginning_of(path, settings["errors"], may_have_rows=True)
         return cls(path, field=name or "", delimiter=delimiter, **settings)
 
     def settings(self) -> dict[str, Any]:

@@ -142,6 +142,11 @@ def test_a_pattern_with_an_operator_or_without_letters_is_an_expression(pattern)
     assert resolve_pattern(pattern) == pattern
 
 
+def test_the_error_for_a_bad_expression_has_the_position_in_the_expression():
+    with rejects("pattern", "at position 1"):
+        resolve_pattern("(")
+
+
 def test_a_pattern_must_be_a_str():
     with rejects("pattern", ", ".join(PATTERNS), kind=InputTypeError):
         resolve_pattern(["gpt2"])

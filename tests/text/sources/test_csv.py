@@ -114,3 +114,15 @@ def test_fields_may_exceed_the_limit_of_the_csv_module():
 def test_errors_for_bad_csv_include_the_line(data, shown):
     with rejects(None, "x.csv", *shown):
         texts(data, limit=2000)
+
+
+def test_utf_16_is_rejected_as_in_other_formats(tmp_path):
+    (tmp_path / "a.csv").write_text("id;text\n1;a\n", encoding="utf-16")
+    with rejects(None, "UTF-16"):
+        Corpus(tmp_path / "a.csv", column="text")
+
+
+def test_column_names_with_spaces_around_them_are_shown_in_quotes(tmp_path):
+    (tmp_path / "a.csv").write_text("id, text\n1, a\n")
+    with rejects("column", "id, ' text'"):
+        Corpus(tmp_path / "a.csv", column="text")

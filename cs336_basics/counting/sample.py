@@ -10,6 +10,7 @@ drawn on its own. What is drawn depends only on the files, the size and the seed
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import random
@@ -190,11 +191,17 @@ class DrawnPiece:
         seed, share = self.rows
         piece = Piece(self.source, start, end, self.num_bytes)
         # Compressed plain text has no rows. Its blocks do not depend on the split pattern.
-        blocks = piece.texts(SafeCuts(self.special_tokens), self.unit_bytes)
+        blocks = piece.texts(_safe_cuts(self.special_tokens), self.unit_bytes)
         for number, block in enumerate(blocks):
             digest = hashlib.blake2b(f"{seed} {start} {number}".encode(), digest_size=8).digest()
             if int.from_bytes(digest, "little") < share * _RANGE:
                 yield block._replace(starts_document=True)
+
+
+@functools.lru_cache(maxsize=4)
+def _safe_cuts(special_tokens: tuple[str, ...], pattern: str = "gpt2") -> SafeCuts:
+    """Return the safe cuts, which take milliseconds to prepare; every unit needs them."""
+    return SafeCuts(special_tokens, pattern)
 
 
 @dataclass(frozen=True)
@@ -209,7 +216,7 @@ class _Documents(PlainText):
         """Return the first boundary at or after `offset`, which does not depend on the pattern."""
         if not offset:
             return 0
-        documents = SafeCuts(self.special_tokens, r"[\s\S]+")  # this pattern never splits
+        documents = _safe_cuts(self.special_tokens, r"[\s\S]+")  # this pattern never splits
         if documents.may_exist:
             try:
                 cut = next_cut(file, offset, documents, max_bytes=self.unit_bytes)
@@ -217,5 +224,5 @@ class _Documents(PlainText):
                     return cut
             except InputError:  # no boundary is near
                 pass
-        words = SafeCuts(self.special_tokens)
+        words = _safe_cuts(self.special_tokens)
         return next_cut(file, offset, words, max_bytes=self.max_piece_bytes)

@@ -107,9 +107,10 @@ class StartingVocabulary:
             num_new += token.encode() not in known
         smallest = self.num_ids + num_new
         if vocab_size < smallest:
+            kind = "byte" if self.num_ids == NUM_BYTES else "existing id"
+            parts = f"{counted(self.num_ids, kind)} and {counted(num_new, 'special token')}"
             raise InputError(
-                f"must be at least {smallest} ({self.num_ids:,} existing ids and {num_new} special "
-                f"tokens), got {vocab_size}",
+                f"must be at least {smallest} ({parts}), got {vocab_size}",
                 argument="vocab_size",
             )
         return vocab_size - smallest

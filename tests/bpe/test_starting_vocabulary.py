@@ -213,3 +213,12 @@ def test_a_vocab_size_below_the_continued_one_is_rejected(counts):
     first = train("native", counts, 44)
     with rejects("vocab_size", 300):
         TRAINERS["native"](continue_from=first).train_from_counts(counts, 300, [EOT])
+
+
+def test_the_smallest_size_is_explained():
+    trainer = TRAINERS["naive"]()
+    with rejects("vocab_size", "at least 257 (256 bytes and 1 special token), got 1"):
+        trainer.train_from_counts({}, 1, [EOT])
+    with rejects("vocab_size", "at least 257 (257 existing ids and 0 special tokens), got 1"):
+        trainer = TRAINERS["naive"](continue_from=vocabulary_of((b"a", b"b")))
+        trainer.train_from_counts({}, 1)

@@ -136,24 +136,28 @@ class StartingVocabulary:
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())
         made = list(map(b"".join, merges))
-        for token in filter(special.__contains__, made):
-            # This happens only if the special tokens were not cut out of the counted text.
-            raise InputError(
-                f"the merges produce the special token {special[token]!r}, which is part of a word",
-                remedy="count the words with the same special_tokens",
-            )
-        again = list(filter(known.__contains__, made))
-        if again:
+        new = [token for token in special if token not in known]
+        if known.union(special).isdisjoint(made):
+            new += made
+        else:
+            for token in filter(special.__contains__, made):
+                # This happens only if the special tokens were not cut out of the counted text.
+                raise InputError(
+                    f"the merges produce the special token {special[token]!r}, which is part of a "
+                    "word",
+                    remedy="count the words with the same special_tokens",
+                )
+            again = list(filter(known.__contains__, made))
             warn(
                 "the vocabulary already contains the tokens of "
                 f"{counted(len(again), 'new merge')}, such as {short_repr(again[0])}; these tokens "
                 "keep their ids, so there are fewer new tokens"
             )
+            new += itertools.filterfalse(known.__contains__, made)
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]
         tokens = dict(self.tokens)
-        new = itertools.filterfalse(known.__contains__, [*special, *made])
-        tokens.update(enumerate(new, self.num_ids))
+        tokens.update(zip(itertools.count(self.num_ids), new, strict=False))
         return tokens, [*self.merges, *merges]
 
 

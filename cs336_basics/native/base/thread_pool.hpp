@@ -51,6 +51,15 @@ class ThreadPool {
         return !threads_.empty();
     }
 
+    // Run all tasks in the calling thread. Otherwise like `start`.
+    void run_here(size_t num_tasks, std::function<Failure(int, size_t)> run_task) {
+        run_task_ = std::move(run_task);
+        num_tasks_ = num_tasks;
+        next_ = 0;
+        running_ = 1;
+        run(0);
+    }
+
     // Wait at most `milliseconds` for the threads. Returns true if all threads are done.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);

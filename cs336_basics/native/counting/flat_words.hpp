@@ -37,6 +37,7 @@ class FlatWords {
             ++bucket_bits_;
         }
         buckets_.assign(size_t{1} << bucket_bits_, {});
+        num_entries_ = entries;
         divided_.reset(entries);
         sorted_.reset(entries);
         segments_.clear();
@@ -49,6 +50,7 @@ class FlatWords {
         }
     }
 
+    size_t num_entries() const { return num_entries_; }
     size_t num_segments() const { return segments_.size(); }
     size_t num_buckets() const { return buckets_.size(); }
 
@@ -209,7 +211,7 @@ class FlatWords {
     std::vector<Bucket> buckets_;
     Pool divided_, sorted_;
     int bucket_bits_ = 0;
-    size_t num_words_ = 0, num_bytes_ = 0;
+    size_t num_entries_ = 0, num_words_ = 0, num_bytes_ = 0;
 };
 
 }  // namespace cs336

@@ -132,24 +132,25 @@ class FileCounter {
         for (auto& worker : workers_) {
             worker->read_state.buffer = Buffer();  // large after a text without a cut
         }
-        // If there are shared words, they include most of the words in the threads' own tables.
-        failure = run(shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
-            WordTable& table = workers_[index]->table;
-            shared_.add(table, index);
-            table = WordTable();
-            return Failure();
-        });
-        if (failure.kind) return failure;
+        if (!shared_.empty()) {  // they include most of the words in the threads' own tables
+            failure = run(workers_.size(), [this](int, size_t index) {
+                WordTable& table = workers_[index]->table;
+                shared_.add(table, index);
+                table = WordTable();
+                return Failure();
+            });
+            if (failure.kind) return failure;
+        }
         std::vector<WordTable*> tables = shared_.tables();
         for (auto& worker : workers_) tables.push_back(&worker->table);
         words_.prepare(tables);
-        failure = run(words_.num_segments(), [this](int, size_t segment) {
+        failure = run_on_words(words_.num_segments(), [this](int, size_t segment) {
             words_.divide_segment(segment);
             return Failure();
         });
         if (failure.kind) return failure;
         for (WordTable* table : tables) table->clear_entries();
-        failure = run(words_.num_buckets(), [this](int, size_t bucket) {
+        failure = run_on_words(words_.num_buckets(), [this](int, size_t bucket) {
             words_.sort_bucket(bucket);
             return Failure();
         });
@@ -161,7 +162,7 @@ class FileCounter {
     size_t num_bytes() const { return words_.num_bytes(); }
 
     Failure write(uint8_t* data, int64_t* offsets, int64_t* counts) {
-        return run(words_.num_buckets(), [=](int, size_t bucket) {
+        return run_on_words(words_.num_buckets(), [=](int, size_t bucket) {
             words_.write_bucket(bucket, data, offsets, counts);
             return Failure();
         });
@@ -195,6 +196,15 @@ class FileCounter {
         return pool_.failure();
     }
 
+    // Like `run`, for tasks that go through the distinct words. A few words take less time than
+    // starting the threads.
+    template <class RunTask>
+    Failure run_on_words(size_t num_tasks, const RunTask& run_task) {
+        if (words_.num_entries() > MAX_FEW_WORDS) return run(num_tasks, run_task);
+        pool_.run_here(num_tasks, run_task);
+        return pool_.failure();
+    }
+
     Failure count_block(size_t thread, size_t block) {
         Worker& worker = *workers_[thread];
         BlockReader::Text text;
@@ -217,6 +227,8 @@ class FileCounter {
         bytes_done_.fetch_add(text.num_bytes, std::memory_order_relaxed);
         return {};
     }
+
+    static constexpr size_t MAX_FEW_WORDS = size_t{1} << 15;
 
     const size_t max_own_words_;
     const SplitOptions options_;

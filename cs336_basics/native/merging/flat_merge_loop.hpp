@@ -106,6 +106,7 @@ class FlatMergeLoop final : public MergeLoop {
   private:
     static constexpr Token NO_TOKEN = WordCells<Token, Policy>::NO_TOKEN;
     static constexpr uint32_t NO_CURSOR = UINT32_MAX;
+    static constexpr size_t CELLS_OF_A_MERGE = 64;
 
     // The changes that a merge makes for one neighboring token id.
     struct Neighbor {
@@ -153,22 +154,30 @@ class FlatMergeLoop final : public MergeLoop {
 
     // --- counting pairs -------------------------------------------------------------------------
 
-    // Estimate the count of the pair that will be merged last, with a formula fitted to a dozen
-    // corpora. The estimate is low on purpose: if it is too low, a few more pairs are kept; if it
-    // is too high, the pairs must be counted again.
+    // Choose the first threshold: an estimate of the count of the pair that will be merged last. If
+    // it is too low, a few more pairs are kept; if it is too high, the pairs must be counted again.
+    // If no pair occurs n times anymore, every word that occurs n times is a single token, which
+    // took a merge. With as many such words as merges, n is therefore not too high. Nor is 3/2 n in
+    // real text, where pairs occur in several words. A higher estimate, from a formula fitted to a
+    // dozen corpora, is too high only if there are few cells for each merge.
     int64_t guess_threshold() const {
         int64_t occurrences = 0, most = 0;
         for (size_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
             occurrences += byte_pairs_[i].count;
             most = std::max(most, byte_pairs_[i].count);
         }
-        const int64_t guess = occurrences / 64 / options_.num_merges;
+        const int64_t num_merges = options_.num_merges;
+        int64_t guess = (3 * cells_.count_of_word(size_t(num_merges - 1)) + 1) / 2;
+        if (int64_t(cells_.size() / CELLS_OF_A_MERGE) >= num_merges) {
+            guess = std::max(guess, occurrences / 64 / num_merges);
+        }
         return std::max(floor_, Policy::threshold(std::min(guess, most / 4)));
     }
 
     // Set the first threshold and index the byte pairs, which are already counted.
     void index_byte_pairs() {
         threshold_ = guess_threshold();
+        pairs_.reserve(std::min(cells_.size(), 2 * size_t(options_.num_merges)));
         for (uint32_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
             if (byte_pairs_[i].count < threshold_) continue;
             const PairId id = pairs_.add(i >> 8, i & 255, byte_pairs_[i].count);
@@ -311,7 +320,7 @@ class FlatMergeLoop final : public MergeLoop {
     // low enough.
     int64_t lower_threshold(const PairSums& sums) const {
         const int64_t guess = sums.of_rank(size_t(options_.num_merges) - merges.size()) / 2;
-        return std::max(floor_, std::min({guess, threshold_ / 4, sums.of_rank(0) / 4}));
+        return std::max(floor_, std::min({guess, threshold_ / 4, sums.most() / 4}));
     }
 
     template <class RunPart>

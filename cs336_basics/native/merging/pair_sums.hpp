@@ -52,6 +52,9 @@ class PairSums {
         other.sums_ = {};
     }
 
+    // The highest sum. It is at least the count of any pair, or MOST.
+    int64_t most() const { return *std::max_element(sums_.begin(), sums_.end()); }
+
     // The sum with a rank, 0 for the highest one; 0 if there are fewer slots. It is at least the
     // count of the pair with this rank, or MOST.
     int64_t of_rank(size_t rank) const {

@@ -62,6 +62,15 @@ class PairTable {
         return id;
     }
 
+    // Make room for about as many pairs, so that the slots need not grow step by step. The pairs get
+    // room for more, since room that stays empty is never loaded.
+    void reserve(size_t num_pairs) {
+        size_t num_slots = slots_.size();
+        while (num_slots < 2 * num_pairs) num_slots *= 2;
+        if (num_slots > slots_.size()) resize(num_slots);
+        pairs_.reserve(4 * num_pairs);
+    }
+
     void clear() {
         pairs_.clear();
         resize(FIRST_SLOTS);

@@ -122,6 +122,14 @@ class WordCells {
     Position run_start(size_t run) const { return run_starts_[run]; }
     int64_t run_count(size_t run) const { return run_counts_[run]; }
 
+    // The count of the word with an index, in layout order; 0 if there are fewer words.
+    int64_t count_of_word(size_t index) const {
+        for (Position p = 1; p < cells_.size(); ++p) {
+            if (cells_[p] == NO_TOKEN && index-- == 0) return run_count(run_of(p));
+        }
+        return 0;
+    }
+
     // The number of cells of a token.
     Position width(uint32_t token) const { return widths_[token]; }
     // Add the next token.

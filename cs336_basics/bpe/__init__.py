@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.arguments import check_choice
+from cs336_basics._support.lazy import lazy_names
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.limits import Veto
-from cs336_basics.bpe.parity import Parity
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.trace import Trace
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
@@ -21,6 +21,7 @@ from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
 
 if TYPE_CHECKING:
+    from cs336_basics.bpe.parity import Parity
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
     from cs336_basics.bpe.v5_native import NativeTrainer
     from cs336_basics.counting import Sample
@@ -35,6 +36,7 @@ else:
         from cs336_basics.bpe.v5_native import NativeTrainer
     except ImportError:
         NativeTrainer = unbuilt_trainer("native")
+    __getattr__, __dir__ = lazy_names(__name__, {"cs336_basics.bpe.parity": "Parity"})
 
 __all__ = [
     "DEFAULT_TRAINER",

@@ -29,13 +29,11 @@ from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.drawing import Moment, draw_pairs
 from cs336_basics.bpe.limits import Limits, Veto
-from cs336_basics.bpe.parity import Parity, ParityWords, specified_parity
 from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.required import checked_words, with_required
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
-from cs336_basics.bpe.superwords import MAX_WORDS, Superwords
 from cs336_basics.bpe.trace import Merge, Trace
 from cs336_basics.execution.executors import executor
 from cs336_basics.splitting import check_splitting
@@ -43,6 +41,8 @@ from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.normalization import check_normalizer
 
 if TYPE_CHECKING:
+    from cs336_basics.bpe.parity import Parity, ParityWords
+    from cs336_basics.bpe.superwords import Superwords
     from cs336_basics.counting import Sample, WordCounts
     from cs336_basics.splitting import Splitter
     from cs336_basics.text.corpus import Corpus
@@ -190,8 +190,10 @@ class BPE_Trainer:
         self.superwords: Superwords | None = None
         self.tokenizer_pattern = pattern
         if superwords_from is not None:
-            max_words = self.limits.max_words or MAX_WORDS
-            self.superwords = Superwords(superwords_from, pattern, max_words)
+            from cs336_basics.bpe import superwords
+
+            max_words = self.limits.max_words or superwords.MAX_WORDS
+            self.superwords = superwords.Superwords(superwords_from, pattern, max_words)
             self.tokenizer_pattern = self.superwords.pattern(superwords_pattern)
         elif superwords_pattern is not None:
             raise InputError(
@@ -327,6 +329,8 @@ class BPE_Trainer:
                 words, or there is an option that parity-aware training does not have: superwords or
                 a trace. See also `train`.
         """
+        from cs336_basics.bpe.parity import ParityWords
+
         for name, texts in (("sources", sources), ("dev", dev)):
             check_is_iterable(name, texts, "texts")
         count = self.count_words
@@ -349,6 +353,7 @@ class BPE_Trainer:
         parity: Parity | None = None,
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on the word counts of several sources; see `train_parity`."""
+        from cs336_basics.bpe.parity import ParityWords
         from cs336_basics.counting import WordCounts
 
         words = ParityWords(
@@ -367,6 +372,8 @@ class BPE_Trainer:
         parity: Parity | None = None,
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on the words that `count` returns for a splitter; see `train_parity`."""
+        from cs336_basics.bpe.parity import Parity
+
         parity = Parity() if parity is None else parity
         if not isinstance(parity, Parity):
             raise InputTypeError(f"must be a Parity, got {short_repr(parity)}", argument="parity")
@@ -409,6 +416,8 @@ class BPE_Trainer:
 
         A compiled version overrides this method. By default, `specified_parity` learns the merges.
         """
+        from cs336_basics.bpe.parity import specified_parity
+
         train, dev = (
             [{rules.start.split(word): n for word, n in counts.items()} for counts in group]
             for group in words

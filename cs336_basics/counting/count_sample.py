@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cs336_basics._support.progress import byte_bar
 from cs336_basics.counting.count_job import CountJob
 from cs336_basics.counting.count_words import REGEX_PIECE_SIZE, count_words
-from cs336_basics.counting.sample import Sample, check_sample
 from cs336_basics.counting.word_counter import choose_splitting
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.execution.executors import executor
@@ -13,6 +14,9 @@ from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import DEFAULT_PIECE_SIZE, Corpus
 from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.utf8 import check_errors
+
+if TYPE_CHECKING:
+    from cs336_basics.counting.sample import Sample
 
 
 def count_sample(
@@ -40,6 +44,8 @@ def count_sample(
         TypeError: If `sample` is not a Sample.
         ValueError, OSError, ImportError, RuntimeError: See `count_words`.
     """
+    from cs336_basics.counting.sample import check_sample
+
     check_sample(sample)
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)

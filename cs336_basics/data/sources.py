@@ -22,7 +22,8 @@ from cs336_basics.data.preparation_record import recorded_files
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import expand_paths
-from cs336_basics.text.sources import JsonLines, Source, Turns, check_options_are_used
+from cs336_basics.text.sources import JsonLines, Source, check_options_are_used
+from cs336_basics.text.sources.turns import Turns
 from cs336_basics.tokenizer.files.binary_tokens import ENDING
 
 TOKEN_ENDINGS = (".npy", ENDING)

@@ -22,7 +22,6 @@ from cs336_basics.text.sources.source import (
     TextBlock,
 )
 from cs336_basics.text.sources.tables import Arrow, Parquet
-from cs336_basics.text.sources.turns import Turns
 
 __all__ = [
     "DEFAULT_BLOCK_SIZE",
@@ -34,7 +33,6 @@ __all__ = [
     "PlainText",
     "Source",
     "TextBlock",
-    "Turns",
     "check_options_are_used",
     "formats_of",
     "open_sources",

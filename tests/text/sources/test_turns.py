@@ -10,7 +10,7 @@ import pytest
 
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
-from cs336_basics.text.sources import Turns
+from cs336_basics.text.sources.turns import Turns
 from tests.errors import rejects
 
 CUTS = Splitter().safe_cuts

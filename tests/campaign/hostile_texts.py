@@ -1,16 +1,18 @@
 """Shapes of hostile texts, and what the row `time-of-hostile-texts` does with them.
 
-python -m tests.campaign.hostile_texts "encode, dropout" emoji 1000000
+python -m tests.campaign.hostile_texts "encode, dropout" emoji 100000 1000000
 """
 
 from __future__ import annotations
 
 import functools
-import random
+import os
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import get_trainer
@@ -34,7 +36,8 @@ def _of(unit: str) -> Callable[[int], str]:
 
 
 def _random(characters: str) -> Callable[[int], str]:
-    return lambda n: "".join(random.Random(1).choices(characters, k=n))
+    codes = np.array(list(map(ord, characters)), "<u4")
+    return lambda n: np.random.default_rng(1).choice(codes, n).tobytes().decode("utf-32-le")
 
 
 def _fibonacci(length: int) -> str:
@@ -172,6 +175,12 @@ WORKS: dict[str, Callable[[str], object]] = {
 }
 
 
-if __name__ == "__main__":  # callgrind counts its instructions
+if __name__ == "__main__":  # callgrind counts the instructions of each length
     WORKS[sys.argv[1]]("ab")  # trains tokenizers
-    WORKS[sys.argv[1]](SHAPES[sys.argv[2]](int(sys.argv[3])))
+    for length in map(int, sys.argv[3:]):
+        child = os.fork()
+        if not child:
+            WORKS[sys.argv[1]](SHAPES[sys.argv[2]](length))
+            os._exit(0)
+        print(child, flush=True)
+        assert os.waitpid(child, 0)[1] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import sha256_file
@@ -14,8 +14,8 @@ from cs336_basics.data.documents import read_documents
 from cs336_basics.data.sources import TextOrTokens
 from cs336_basics.text.corpus import Corpus
 
-_MOST_BYTES = 32 << 20
-"""Maximum stored size of texts whose documents are compared, which takes less than a second."""
+MOST_BYTES = 32 << 20
+"""Maximum size of a text whose documents are compared, which takes about a second."""
 
 
 def check_overlap(train: Sequence[TextOrTokens], valid: TextOrTokens | None) -> None:
@@ -73,23 +73,46 @@ def _real_path(file: str) -> str:
     return file if is_url(file) else os.path.realpath(file)
 
 
-def shared_documents(train: Corpus, valid: Corpus) -> tuple[int, int] | None:
-    """Count the validation documents that are also training documents, byte for byte.
+def shared_documents(
+    train: Corpus, valid: Corpus, most_bytes: int = MOST_BYTES
+) -> tuple[int, int] | None:
+    """Count the validation documents that are also training documents.
+
+    Whitespace around a document is ignored, because plain text has some around its separators and
+    other formats have not.
+
+    Args:
+        train, valid: The texts, in any formats.
+        most_bytes: Maximum size of each text.
 
     Returns:
-        Their number and the number of all validation documents. None if the texts are too large to
-        be compared at once, or not on this machine.
+        Their number and the number of all validation documents. None if a text is larger, or not on
+        this machine.
     """
-    sources = (*train.sources, *valid.sources)
-    if any(source.local_path is None for source in sources):
+    if any(is_url(source.path) for source in (*train.sources, *valid.sources)):
         return None
-    if train.num_bytes + valid.num_bytes > _MOST_BYTES:
+    # The stored sizes decide first, so that nothing is read of a large text.
+    if max(train.num_bytes, valid.num_bytes) > most_bytes:
         return None
-    counts = collections.Counter(map(_digest, read_documents(valid)))
-    shared = {digest for digest in map(_digest, read_documents(train)) if digest in counts}
+    counts: collections.Counter[bytes] = collections.Counter()
+    shared: set[bytes] = set()
+    try:
+        counts.update(_digests(valid, most_bytes))
+        shared.update(digest for digest in _digests(train, most_bytes) if digest in counts)
+    except _TooLargeError:
+        return None
     return sum(counts[digest] for digest in shared), counts.total()
 
 
-def _digest(document: str | bytes) -> bytes:
-    data = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=16).digest()
+class _TooLargeError(Exception):
+    """Raised if a text is larger than its stored size suggests, such as compressed text."""
+
+
+def _digests(corpus: Corpus, most_bytes: int) -> Iterator[bytes]:
+    num_bytes = 0
+    for document in read_documents(corpus):
+        data = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
+        num_bytes += len(data)
+        if num_bytes > most_bytes:
+            raise _TooLargeError
+        yield hashlib.blake2b(data.strip(), digest_size=16).digest()

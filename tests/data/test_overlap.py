@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
+import json
 import os
 import shutil
 from pathlib import Path
@@ -91,6 +94,24 @@ def test_documents_on_both_sides_are_counted(tmp_path, monkeypatch):
     Path("b.txt").write_text(END.join(["two\n", "four", "two", "thre"]))
     assert shared_documents(Corpus("a.txt"), Corpus("b.txt")) == (2, 4)
     assert shared_documents(Corpus("b.txt"), Corpus("a.txt")) == (2, 4)
+
+
+def test_documents_in_files_of_any_format_are_compared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    documents = ["one", "two ", "three", "\nfour"]
+    Path("a.txt").write_text(END.join(documents))
+    Path("a.txt.gz").write_bytes(gzip.compress(END.join(documents).encode()))
+    Path("a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+    corpora = Corpus("a.txt"), Corpus("a.txt.gz"), Corpus("a.jsonl", field="text")
+    for train, valid in itertools.product(corpora, repeat=2):
+        assert shared_documents(train, valid) == (4, 4)
+        assert shared_documents(train, valid, most_bytes=15) is None
+
+
+def test_a_compressed_text_is_not_read_beyond_the_limit(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"one" * 100_000))
+    assert shared_documents(Corpus(path), Corpus(path), most_bytes=10_000) is None
 
 
 def test_the_number_of_documents_on_both_sides_is_said(tiny, capsys):

@@ -9,9 +9,9 @@
 contains one of NOUNS, it writes a JSON line: {"prompt": "write a story about a NOUN", "story":
 STORY}.
 
-"count" lets the model of a run write stories about the first, frequent nouns, and prints how many of
-them contain the noun of their prompt. For comparison, it also prints how many contain the noun of
-another prompt.
+"count" lets the model of a run write stories about the first nouns of NOUNS, which are frequent in
+TinyStories, and prints the share of those that contain the noun of their prompt. For comparison, it
+also prints how often a story contains the noun of another prompt.
 """
 
 import argparse
@@ -22,14 +22,17 @@ from pathlib import Path
 
 import torch
 
+from cs336_basics import load_run
 from cs336_basics._support.text import END_OF_TEXT, turn
 from cs336_basics.generation import Sampling
-from cs336_basics.training import load_run
 
-NOUNS = """dog cat house bird garden bear bunny tree toy fish rabbit frog ball car box boat mouse duck
-    bug lion monkey princess squirrel farmer elephant bee train puppy king pond fox rock river cow truck
-    horse pig castle bike cake flower book sheep kitten dragon wolf plane doll star robot butterfly
-    turtle snake chicken tiger spider balloon moon kite""".split()
+NOUNS = re.findall(
+    r"\w+",
+    """dog cat house bird garden bear bunny tree toy fish rabbit frog ball car box boat mouse duck
+    bug lion monkey princess squirrel farmer elephant bee train puppy king pond fox rock river
+    cow truck horse pig castle bike cake flower book sheep kitten dragon wolf plane doll star
+    robot butterfly turtle snake chicken tiger spider balloon moon kite hat apple""",
+)
 SENTENCE_END = re.compile(r"[.!?]")
 
 

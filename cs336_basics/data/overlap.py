@@ -111,7 +111,9 @@ class _TooLargeError(Exception):
 def _digests(corpus: Corpus, most_bytes: int) -> Iterator[bytes]:
     num_bytes = 0
     for document in read_documents(corpus):
-        data = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
+        data = (
+            document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
+        )
         num_bytes += len(data)
         if num_bytes > most_bytes:
             raise _TooLargeError

@@ -134,7 +134,7 @@ class Scanner {
         }
     }
 
-    // Like `fill_short`, but may stop before whitespace at the end of the text. SPACES_AFTER spaces
+    // Like `fill_short`, but may stop a few characters before the end of the text. SPACES_AFTER spaces
     // or line feeds follow the text. Returns 0 if windows cannot scan it.
     size_t fill_before_padding(const uint8_t* text, size_t size, size_t window,
                                uint32_t* ends) const {
@@ -144,7 +144,13 @@ class Scanner {
         size_t cut = size;
         if (text[cut - 1] == '\n' || !program_->is_safe_cut(text, cut)) {
             while (cut && (text[cut - 1] == '\n' || text[cut - 1] == ' ')) --cut;
-            if (cut < LEAST_IN_WINDOW || !program_->is_safe_cut(text, cut)) return 0;
+            if (cut == size) return 0;
+            // In some patterns, a line feed belongs to the punctuation before it, so the safe cut
+            // is before that.
+            size_t least = cut - std::min(cut, MOST_AFTER_CUT);
+            least = std::max({least, LEAST_IN_WINDOW, window});
+            while (cut >= least && !program_->is_safe_cut(text, cut)) --cut;
+            if (cut < least) return 0;
         }
         ScanState state(num_states());
         size_t start = 0, count = 0;
@@ -159,6 +165,8 @@ class Scanner {
     static constexpr size_t LEAST_IN_WINDOW = 12;
     // Pre-tokens of more bytes, such as long lines, are left to the program.
     static constexpr size_t MAX_COPIED = size_t{1} << 14;
+    // The program finds the pre-tokens after the cut.
+    static constexpr size_t MOST_AFTER_CUT = 16;
 
     std::shared_ptr<const SplitProgram> program_;
     ScanWindows scan_windows_ = nullptr;

@@ -463,12 +463,18 @@ def _safe_cuts(rows: list[list[int]], starts_match: list[bool], line_feed: int) 
         safe_after.append(sum(1 << column for column in dies))
     always = sum(1 << column for column, starts in enumerate(starts_match[:-1]) if starts)
     last_line_feed_starts = starts_match[-1]
+    reached = [rows[state] for state in _reached_inside(rows)]
     safe = bytearray(num_columns * num_columns)
     for before in range(end):
-        if before == line_feed and any(row[before] != row[end + 1] for row in rows):
-            continue  # a line feed at the end of the text has a different column
+        # A line feed at the end of the text may have another effect than in its middle.
+        if before == line_feed and any(row[before] != row[end + 1] for row in reached):
+            for after in range(end):
+                is_safe = after != line_feed and starts_match[after]
+                if is_safe and _is_safe_after_line_feed(rows, reached, line_feed, after):
+                    safe[before * num_columns + after] = 1
+            continue
         mask = (1 << end + 2) - 1
-        for state in {row[before] & ~MATCH for row in rows[1:]} - {DEAD}:
+        for state in {row[before] & ~MATCH for row in reached} - {DEAD}:
             mask &= safe_after[state]
         # The character before the cut, if no earlier match contains it, is a match.
         alone = sum(
@@ -483,3 +489,34 @@ def _safe_cuts(rows: list[list[int]], starts_match: list[bool], line_feed: int) 
         for after in range(end):
             safe[before * num_columns + after] = mask >> after & 1
     return bytes(safe)
+
+
+def _reached_inside(rows: list[list[int]]) -> set[int]:
+    """Return the states that are reached before the last character of a text."""
+    found, waiting = {FIRST}, [FIRST]
+    while waiting:
+        following = {transition & ~MATCH for transition in rows[waiting.pop()][:-2]}
+        waiting += following - found - {DEAD}
+        found |= following - {DEAD}
+    return found
+
+
+def _is_safe_after_line_feed(
+    rows: list[list[int]], reached: list[list[int]], line_feed: int, after: int
+) -> bool:
+    """Return whether a cut between a line feed and a character is safe; see `_safe_cuts`.
+
+    From every state in `reached`, the last match in the text up to the line feed must be the same
+    whether the text ends there or the character follows. Then the rest of the text, which is
+    searched from the end of this match, ends in the same way.
+    """
+    end = len(rows[0]) - 2
+    for row in reached:
+        last, inner = row[end + 1], row[line_feed]
+        following = rows[inner & ~MATCH][after]
+        matches = bool(rows[last & ~MATCH][end] & MATCH)
+        if following & ~MATCH or matches != bool(following & MATCH):
+            return False
+        if not matches and (last ^ inner) & MATCH:
+            return False
+    return True

@@ -160,6 +160,27 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
         assert num_found > 50
 
 
+# Whether a line feed is the last character of a text decides on matches of these patterns.
+WITH_END = [
+    r"\s+$|\s*\n|\S+", r"\s+$|\s*[\r\n]|\s+(?!\S)|\s|\S+", r"\S+\n?|\s+$|\s+", r"a\n|a$|\s|\S",
+    r"\s+$|\S+|\s", r"x$|\S|\s+(?!\S)|\s+", r"[a\n]+$|\n|.", r"\n+$|\n|.+", r"(?s:.)$|\S+|\s+",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", [*WITH_END, *PATTERNS.values()])
+def test_a_safe_cut_after_a_line_feed_is_safe_though_it_ends_the_text(expression):
+    program = compile_program(expression)
+    following = [chr(code) for code in range(128) if program.is_safe_cut("\n", chr(code))]
+    rng = random.Random(3)
+    for _ in range(150 if following else 0):
+        left = "".join(rng.choices("\n\n \ra1'.x!é", k=rng.randint(0, 6))) + "\n"
+        right = rng.choice(following) + "".join(rng.choices("\n \ra1'.!é", k=rng.randint(0, 4)))
+        parts = [*pretokenize(left, expression), *pretokenize(right, expression)]
+        assert parts == [*pretokenize(left + right, expression)], (left, right)
+    if expression in (PATTERNS["cl100k"], *WITH_END[:3]):
+        assert {*"0aZ."} <= {*following}
+
+
 @pytest.mark.parametrize(
     ("expression", "fields"),
     [

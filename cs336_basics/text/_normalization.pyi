@@ -1,5 +1,9 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 class NormalCharacters:
-    def __init__(self, classes: bytes | bytearray, pairs: Iterable[tuple[int, int]]) -> None: ...
+    def __init__(
+        self,
+        form: str,
+        make_tables: Callable[[], tuple[bytes | bytearray, Iterable[tuple[int, int]]]],
+    ) -> None: ...
     def runs(self, text: str | bytes) -> list[tuple[int, int]]: ...

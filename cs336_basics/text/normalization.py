@@ -326,6 +326,11 @@ def doubtful_runs(normalizer: str | None) -> Callable[[str | bytes], list[tuple[
         return lambda text: []
     if NormalCharacters is None:
         return lambda text: [] if text.isascii() else [(0, len(text))]
+    return NormalCharacters(normalizer, lambda: _tables(normalizer)).runs
+
+
+def _tables(normalizer: str) -> tuple[bytearray, set[tuple[int, int]]]:
+    """Return the tables of a normalization form; see native/unicode/normal_characters.hpp."""
     classes = bytearray(0x110000)
     is_composed = normalizer in ("NFC", "NFKC")
     seconds = _seconds() if is_composed else frozenset()
@@ -338,4 +343,4 @@ def doubtful_runs(normalizer: str | None) -> Callable[[str | bytes], list[tuple[
         else:
             classes[code] = unicodedata.combining(character)
     pairs = {*_joined_pairs(), *((code, 0) for code in _with_marks())} if is_composed else set()
-    return NormalCharacters(classes, pairs).runs
+    return classes, pairs

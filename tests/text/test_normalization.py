@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 import time
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics.text import normalization
 from cs336_basics.text.normalization import (
     NORMALIZERS,
     abnormal_codes,
@@ -31,6 +31,9 @@ except ImportError:  # not built
     def simd_levels() -> list[str]:
         return []
 
+
+# `cs336_basics.text` names a lazy copy of this module, whose names cannot be replaced.
+normalization = importlib.import_module("cs336_basics.text.normalization")
 
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
 
@@ -167,6 +170,21 @@ def test_without_extensions_the_check_is_the_same(normalizer, monkeypatch):
         expected = unicodedata.is_normalized(normalizer, text)
         assert is_normalized(text, normalizer) == expected
         assert is_normalized(text.encode(), normalizer) == expected
+
+
+def test_the_tables_are_made_for_a_changed_text_or_after_many_characters(monkeypatch):
+    pytest.importorskip("cs336_basics.text._normalization")
+    made, tables = [], normalization._tables
+    monkeypatch.setattr(normalization, "_tables", lambda form: made.append(form) or tables(form))
+    runs = doubtful_runs.__wrapped__("NFC")
+    assert runs("é 猫\ud800") == runs("é 猫".encode()) == runs("e" * 100_000_000) == []
+    assert made == []
+    assert runs("be\u0301") == [(1, 3)]
+    assert made == ["NFC"]
+    runs = doubtful_runs.__wrapped__("NFD")
+    for _ in range(40):
+        assert runs("猫" * 500_000) == []
+    assert made == ["NFC", "NFD"]
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)

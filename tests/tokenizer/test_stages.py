@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import pickle
 import random
 from collections import Counter
@@ -18,7 +19,6 @@ from cs336_basics.formats.byte_strings import token_to_string
 from cs336_basics.splitting import Splitter
 from cs336_basics.splitting.patterns.named_patterns import GPT2
 from cs336_basics.splitting.patterns.split_sequences import PREFIX, Split, sequence_pattern
-from cs336_basics.text import normalization
 from cs336_basics.text.normalization import NORMALIZERS, normalized
 from cs336_basics.tokenizer import (
     AddedToken,
@@ -38,6 +38,9 @@ from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
 from tests.errors import rejects
 from tests.text.combining import combining_text
 from tests.tokenizer.examples import BYTES, END, byte_tokenizer, reference_ids, trained
+
+# `cs336_basics.text` names a lazy copy of this module, whose names cannot be replaced.
+normalization = importlib.import_module("cs336_basics.text.normalization")
 
 MARKS = "\u0301\u0327\u0308\u093c\u05b0\u1161\u11a8\u3099"
 CHARACTERS = [

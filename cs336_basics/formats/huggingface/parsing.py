@@ -41,6 +41,9 @@ from cs336_basics.tokenizer.words import Pair, Words, words_of
 if TYPE_CHECKING:
     from cs336_basics.formats._byte_strings import TokenizerFile
 
+VERSION = "1.0"
+"""`version` of all files of tokenizers."""
+
 OWN_VERSION = "cs336_basics"
 """`version` of files that only this library can read."""
 
@@ -118,6 +121,12 @@ def parse_tokenizer_json(
     if not isinstance(content, dict):
         raise InputError(f"the file must contain an object, got a {type(content).__name__}")
     check_is_tokenizer_json(content)
+    if content.get("version", VERSION) not in (None, VERSION):
+        raise InputError(
+            f"version {short_repr(content['version'])} of the format is unknown; tokenizers reads "
+            f"and writes {VERSION!r}",
+            remedy="install a newer version of this library",
+        )
     model = object_in(content, "model")
     check_model_type(model)  # first, because all other advice depends on it
     length_settings = length_settings_of(content, ignored)
@@ -127,7 +136,7 @@ def parse_tokenizer_json(
     )
     _check_decoder(content.get("decoder"))
     pattern = pattern_of(content.get("pre_tokenizer"))
-    added = list_in(content, "added_tokens", default=[])
+    added = _without_repetitions(list_in(content, "added_tokens", default=[]))
     added_tokens = [_added_token(token) for token in added]
     strings = object_in(model, "vocab") if file is None else file
     ids = _ids_of(added, added_tokens, strings)
@@ -195,8 +204,11 @@ def _check_decoder(decoder: Any) -> None:
     """
     if decoder is None:
         return
-    for step in steps_of(decoder, "decoders"):
-        if step.get("type") != "ByteLevel":
+    steps = steps_of(decoder, "decoders")
+    for index, step in enumerate(steps):
+        # After ByteLevel, there is only one piece of text, and Fuse has nothing to join.
+        is_known = step.get("type") == "ByteLevel" or (index and step.get("type") == "Fuse")
+        if not is_known:
             raise InputError(f"decoder must be ByteLevel, got {kind_of(step)}")
 
 
@@ -213,6 +225,19 @@ def _added_token(token: Any) -> AddedToken:
                 f"{short_repr(value)}"
             )
     return AddedToken(content, **flags)
+
+
+def _without_repetitions(added: list[Any]) -> list[Any]:
+    """Leave out added tokens that repeat an earlier one, which tokenizers ignores."""
+    first: dict[Any, Any] = {}
+    return [
+        item
+        for item in added
+        if not isinstance(item, dict)
+        or not isinstance(content := item.get("content"), str)
+        or first.setdefault(content, item) is item
+        or first[content] != item
+    ]
 
 
 def _ids_of(

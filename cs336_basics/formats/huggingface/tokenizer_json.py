@@ -29,6 +29,7 @@ from cs336_basics.formats.huggingface.kept_files import CONFIG_FILE, files_to_ke
 from cs336_basics.formats.huggingface.normalizers import normalizer_json
 from cs336_basics.formats.huggingface.parsing import (
     OWN_VERSION,
+    VERSION,
     check_always_found,
 )
 from cs336_basics.formats.huggingface.post_processors import post_processor_json
@@ -45,8 +46,6 @@ from cs336_basics.tokenizer.length_settings import LengthSettings
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Runtime
     from cs336_basics.tokenizer import Tokenizer
-
-VERSION = "1.0"
 
 
 def save_tokenizer(

@@ -346,6 +346,13 @@ SAME = {
         normalizer={"type": "Sequence", "normalizers": []}
     ),
     "no decoder": lambda c: c.update(decoder=None),
+    "a decoder that joins what is joined": lambda c: c.update(
+        decoder={"type": "Sequence", "decoders": [c["decoder"], {"type": "Fuse"}]}
+    ),
+    "an added token that is repeated": lambda c: c.update(
+        added_tokens=[*c["added_tokens"], dict(c["added_tokens"][0])]
+    ),
+    "no version": lambda c: c.pop("version"),
     "the reading order of flags": lambda c: c.update(
         added_tokens=[dict(reversed(token.items())) for token in c["added_tokens"]]
     ),
@@ -602,7 +609,9 @@ REFUSED = [
     ("pre_tokenizer", sequence(5), "pretokenizers"),
     ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers'"),
     ("pre_tokenizer", sequence({"type": ["Split"]}, NO_REGEX), "pre_tokenizer"),
+    ("version", "2.0", "version '2.0' of the format is unknown"),
     ("decoder", 5, "decoder"),
+    ("decoder", {"type": "Fuse"}, "'Fuse'"),
     ("decoder.type", "Metaspace", "'Metaspace'"),
     ("post_processor", {"type": "Other"}, "ignore=['post_processor']"),
     ("post_processor", template(), "post_processor"),

@@ -134,8 +134,8 @@ class Scanner {
         }
     }
 
-    // Like `fill_short`, but may stop a few characters before the end of the text. SPACES_AFTER spaces
-    // or line feeds follow the text. Returns 0 if windows cannot scan it.
+    // Like `fill_short`, but may stop a few characters before the end of the text. SPACES_AFTER
+    // spaces or line feeds follow the text. Returns 0 if windows cannot scan it.
     size_t fill_before_padding(const uint8_t* text, size_t size, size_t window,
                                uint32_t* ends) const {
         if (size < LEAST_IN_WINDOW || !program_->starts_again()) return 0;

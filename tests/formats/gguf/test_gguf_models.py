@@ -159,14 +159,16 @@ def test_a_model_trained_on_prompts_and_answers_contains_the_chat_template(tmp_p
 
 
 def test_the_metadata_describes_the_model(tmp_path):
-    card = ModelCard({"training: t.txt": "ab12"}, 500, 1_024_000, {"validation loss": 1.53129})
+    losses = {"validation loss": 1.53129}
+    card = ModelCard({"training: t.txt": "ab12"}, 500, 1_024_000, losses, {"started from": "base"})
     config = dataclasses.replace(SMALL, vocab_size=262)
     _, _, reader = exported(tmp_path, config, card=card, type="q8_0", name="A Storyteller.v2.gguf")
     found = contents(reader)
     vocab = {key: found.pop(f"tokenizer.ggml.{key}") for key in ("tokens", "token_type", "merges")}
     description = found.pop("general.description")
     assert description.endswith(
-        "; 500 steps; 1,024,000 tokens; validation loss 1.5313; training: t.txt (SHA-256 ab12)"
+        "; 500 steps; 1,024,000 tokens; validation loss 1.5313; training: t.txt (SHA-256 ab12); "
+        "started from base"
     )
     assert found == {
         "general.architecture": "llama",

@@ -82,7 +82,7 @@ def test_tokens_that_are_only_steps_are_removed(tmp_path):
     residue = {tokenizer.vocab[i] for i in only_steps(tokenizer, counts)}
     assert residue
     found = without_residue(tokenizer, path)
-    removed = {tokenizer.vocab[i] for i in np.flatnonzero(found.id_map < 0)}
+    removed = {tokenizer.vocab[i] for i in np.flatnonzero(found.id_map == -1)}
     assert removed <= residue
     assert removed
     assert len(found.tokenizer) == len(tokenizer) - len(removed)
@@ -108,7 +108,7 @@ def check_random_cases(first: int, number: int) -> None:
         tokenizer = trained(text, 256 + chooser.randint(5, 90))
         found = without_residue(tokenizer, count_text(text))
         assert found.tokenizer.encode(text) == found.id_map[tokenizer.encode(text)].tolist(), seed
-        removed = {tokenizer.vocab[i] for i in np.flatnonzero(found.id_map < 0)}
+        removed = {tokenizer.vocab[i] for i in np.flatnonzero(found.id_map == -1)}
         alphabet = [token.decode(errors="ignore") for token in tokenizer.vocab.values()]
         other = "".join(chooser.choices(alphabet, k=60)) + text[::-1]
         for word in pretokenize(other, "gpt2"):

@@ -62,8 +62,8 @@ class PairTable {
         return id;
     }
 
-    // Make room for about as many pairs, so that the slots need not grow step by step. The pairs get
-    // room for more, since room that stays empty is never loaded.
+    // Make room for about as many pairs, so that the slots need not grow step by step. The pairs
+    // get room for more, since room that stays empty is never loaded.
     void reserve(size_t num_pairs) {
         size_t num_slots = slots_.size();
         while (num_slots < 2 * num_pairs) num_slots *= 2;

@@ -37,8 +37,8 @@ struct KindTable {
     }
 };
 
-// The program of the pattern with this name. Each is made only once. Throws std::invalid_argument if
-// the pattern is newer than the compiled code.
+// The program of the pattern with this name. Each is made only once. Throws std::invalid_argument
+// if the pattern is newer than the compiled code.
 inline std::shared_ptr<const SplitProgram> named_program(const char* name) {
     static const KindTable kinds;
     static std::array<std::shared_ptr<const SplitProgram>, std::size(NAMED_PROGRAMS)> made;

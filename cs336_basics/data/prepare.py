@@ -161,11 +161,11 @@ def _report_shared_documents(
     texts = [source.corpus for source in (*train, *valid) if isinstance(source, Text)]
     if len(texts) < len(train) + len(valid):
         return
-    joined = (
+    train_text, valid_text = (
         Corpus.of_sources([source for corpus in some for source in corpus.sources])
         for some in (texts[: len(train)], texts[len(train) :])
     )
-    shared, total = shared_documents(*joined) or (0, 0)
+    shared, total = shared_documents(train_text, valid_text) or (0, 0)
     if shared:
         report(
             f"{shared:,} of {counted(total, 'validation document')} are also in the training "

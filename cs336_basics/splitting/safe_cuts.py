@@ -107,8 +107,8 @@ class SafeCuts:
         """Yield the cuts in [start, stop] between two pre-tokens."""
         if self._inside is None:
             return
-        ends = (match.end() for match in self._inside.finditer(data, max(0, start - 1)))
-        cuts: Iterator[int] = itertools.takewhile(stop.__ge__, ends)
+        found = (match.start() for match in self._inside.finditer(data, start))
+        cuts: Iterator[int] = itertools.takewhile(stop.__ge__, found)
         cuts = (cut for cut in cuts if self._is_between_words(data, cut))
         yield from cuts if self._special is None else self._special.uncrossed(data, cuts)
 
@@ -117,8 +117,8 @@ class SafeCuts:
         if self._inside is None:
             return 0
         # The byte after the cut may be the first one beyond `stop`.
-        ends = [match.end() for match in self._inside.finditer(data, start - 1, stop + 1)]
-        for cuts in (ends[-1:], ends):  # usually, the last candidate is a cut
+        found = [match.start() for match in self._inside.finditer(data, start, stop + 1)]
+        for cuts in (found[-1:], found):  # usually, the last candidate is a cut
             if self._special is not None:
                 cuts = [*self._special.uncrossed(data, cuts)]
             for cut in reversed(cuts):
@@ -164,22 +164,26 @@ def _program_of(pattern: str) -> _Program | None:
 
 
 def _candidates(program: _Program, before_characters: frozenset[str]) -> re.Pattern[bytes] | None:
-    """Return a regex for the last byte before a possible cut, or None if no cut is possible.
+    """Return a regex for the first byte after a possible cut, or None if no cut is possible.
 
-    Only cuts before the given ASCII characters are considered.
+    Only cuts before the given ASCII characters are considered. The regex starts with these
+    characters, which `re` finds several times as fast as the bytes before them.
     """
     # Characters allowed before a cut (None: any non-ASCII character) -> characters after it.
     afters: dict[tuple[int | None, ...], list[int]] = {}
     for after in map(ord, sorted(before_characters)):
         before = program.ascii_before(after)
         afters.setdefault((*before, None) if before else (), []).append(after)
-    options = []
+    options, all_following = [], b""
     for allowed, following in afters.items():
         if allowed:
             found = b"".join(rb"\x%02x" % code for code in allowed if code is not None)
             follow = b"".join(rb"\x%02x" % code for code in following)
-            options.append(b"[" + found + rb"\x80-\xff](?=[" + follow + b"])")
-    return re.compile(b"|".join(options)) if options else None
+            options.append(b"(?<=[" + found + rb"\x80-\xff][" + follow + b"])")
+            all_following += follow
+    if not options:
+        return None
+    return re.compile(b"[" + all_following + b"](?:" + b"|".join(options) + b")")
 
 
 class SpaceCuts:

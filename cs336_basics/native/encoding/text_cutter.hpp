@@ -23,10 +23,10 @@ inline size_t cut_at_or_after(const TextView& text, size_t from, const SafeCuts&
         return cuts.first(static_cast<const uint8_t*>(text.data), text.length, from, text.length);
     }
     // Every unit takes at least one byte, so a margin in units is large enough.
-    const size_t start = from - std::min(from, cuts.margin());
-    const size_t first = utf8_size(part_of(text, start, from));
-    for (size_t step = 2048 + 2 * cuts.margin(), end = from; end < text.length; step *= 2) {
-        end = std::min(text.length, end + step);
+    for (size_t step = 2048 + 2 * cuts.margin(); from < text.length; step *= 2) {
+        const size_t start = from - std::min(from, cuts.margin());
+        const size_t end = from + std::min(text.length - from, step);
+        const size_t first = utf8_size(part_of(text, start, from));
         const TextView part = part_of(text, start, end);
         buffer.reserve(utf8_bound(part), 0);
         const uint8_t* const stop = write_utf8(part, buffer.data());
@@ -35,9 +35,12 @@ inline size_t cut_at_or_after(const TextView& text, size_t from, const SafeCuts&
         // Cuts before `known` depend only on bytes in the buffer.
         const size_t known = end == text.length ? size : size - cuts.margin();
         const size_t cut = cuts.first(buffer.data(), size, first, known);
-        if (cut == known) continue;
-        return start + size_t(std::count_if(buffer.data(), buffer.data() + cut,
-                                            [](uint8_t byte) { return (byte & 0xC0) != 0x80; }));
+        if (cut != known) {
+            const auto starts_character = [](uint8_t byte) { return (byte & 0xC0) != 0x80; };
+            const uint8_t* const bytes = buffer.data();
+            return start + size_t(std::count_if(bytes, bytes + cut, starts_character));
+        }
+        from = end == text.length ? end : end - cuts.margin();
     }
     return text.length;
 }

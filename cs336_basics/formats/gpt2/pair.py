@@ -26,10 +26,12 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
+from cs336_basics.formats.gpt2.added import added_beside
 from cs336_basics.formats.recognition import recognized_directory
 from cs336_basics.formats.unsaid_parts import check_only_plain_parts, warn_of_post_processor
 from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens, pretokenize
+from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.words import Pair
 
@@ -108,12 +110,14 @@ def load_gpt2(
             `merges_file` is given, the vocabulary file.
         merges_file: File that contains the merges.
         special_tokens: Special tokens. Defaults to the tokens that are not single bytes and that no
-            merge produces.
+            merge produces, and the added tokens that other files of the directory list; see
+            `added_beside`.
 
     Raises:
         FileNotFoundError: If a file is missing.
         TypeError, ValueError: If `special_tokens` is invalid. See `check_special_tokens`.
-        ValueError: If a file is malformed, or `source` is a file and `merges_file` is None.
+        ValueError: If a file is malformed, `source` is a file and `merges_file` is None, or the
+            directory says that text is not split as GPT-2 does and `special_tokens` is None.
 
     Warns:
         UserWarning: If `special_tokens` is None and some of the special tokens look like words, as
@@ -123,6 +127,7 @@ def load_gpt2(
     if special_tokens is not None:
         special_tokens = check_special_tokens(special_tokens)
     vocab_file = source
+    added: dict[int, AddedToken] = {}
     if merges_file is None:
         if source.is_file():
             raise InputError(
@@ -139,12 +144,16 @@ def load_gpt2(
             raise FileNotFoundError(
                 f"{vocab_file} does not exist; pass a directory with {' and '.join(names)}"
             )
+        if special_tokens is None:
+            added = added_beside(source)
     vocab, merges = load_vocab(vocab_file), load_merges(merges_file)
     try:
-        if special_tokens is None:
-            special_tokens = _unmade_tokens(vocab, merges)
-            _warn_of_words(special_tokens)
-        return TokenizerDefinition(vocab, merges, special_tokens)
+        if special_tokens is not None:
+            return TokenizerDefinition(vocab, merges, special_tokens)
+        ids = {token.content: token_id for token_id, token in added.items()}
+        unmade = [token for token in _unmade_tokens(vocab, merges) if token not in ids]
+        _warn_of_words(unmade)
+        return TokenizerDefinition(vocab, merges, [*unmade, *added.values()], added_ids=ids)
     except InputError as error:
         raise InputError(str(error), place=os.fspath(source)) from None
 

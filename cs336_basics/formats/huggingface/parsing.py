@@ -86,7 +86,7 @@ def _own_added_token(item: Any) -> AddedToken:
     fields = {"content": item} if isinstance(item, str) else item
     if not isinstance(fields, dict) or not fields.keys() <= set(AddedToken._fields):
         raise InputError(f"special_tokens: {short_repr(item)} is not an added token")
-    return _added_token(fields)
+    return added_token(fields)
 
 
 def _own_post_processor(value: Any) -> PostProcessor | None:
@@ -137,7 +137,7 @@ def parse_tokenizer_json(
     _check_decoder(content.get("decoder"))
     pattern = pattern_of(content.get("pre_tokenizer"))
     added = _without_repetitions(list_in(content, "added_tokens", default=[]))
-    added_tokens = [_added_token(token) for token in added]
+    added_tokens = [added_token(token) for token in added]
     strings = object_in(model, "vocab") if file is None else file
     ids = _ids_of(added, added_tokens, strings)
     own_ids = {
@@ -212,7 +212,7 @@ def _check_decoder(decoder: Any) -> None:
             raise InputError(f"decoder must be ByteLevel, got {kind_of(step)}")
 
 
-def _added_token(token: Any) -> AddedToken:
+def added_token(token: Any) -> AddedToken:
     """Return an added token of a file, with its flags."""
     content = token.get("content") if isinstance(token, dict) else None
     if not isinstance(content, str) or not content:

@@ -237,8 +237,8 @@ def _temporary_name(target: Path) -> Iterator[Path]:
     pattern = re.compile(rf"\.{re.escape(name)}\.(\d+)-[0-9a-f]{{8}}\.tmp")
     for pid in _remove_leftovers(target.parent, pattern):
         warn(
-            f"process {pid} is also writing {target}; what the process that ends last writes "
-            "replaces what the other writes"
+            f"process {pid} is also writing {target}; the file that is finished last will replace "
+            "the other"
         )
     temporary = target.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     _being_written.add(temporary.name)

@@ -112,7 +112,7 @@ svg { max-width: 100%; height: auto; } svg text { fill: var(--text); font-size: 
 svg .grid { stroke: var(--line); } svg .line { fill: none; stroke-width: 2; }
 details { margin: 1rem 0; } summary { cursor: pointer; padding: .3rem 0; }
 @media (max-width: 40rem) { svg text { font-size: 19px; } svg .line { stroke-width: 3; }
-  svg .y { transform: translate(70px, 12px); text-anchor: start; }
+  svg .y { transform: translate(70px, 13px); text-anchor: start; font-size: 16px; }
   .wide, .wide tbody, .wide tr { display: block; } .wide thead { display: none; }
   .wide tr { padding: .6rem 0; border-bottom: 1px solid var(--line); }
   .wide td { display: flex; gap: 1rem; justify-content: space-between; border: 0;

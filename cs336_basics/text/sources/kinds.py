@@ -31,10 +31,16 @@ _ENDINGS = {
 }  # fmt: skip
 
 _TEXT_ENDINGS = (
-    ".txt", ".text", ".md", ".markdown", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", ".xml",
-    ".css", ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cs", ".go", ".java", ".js", ".jsx", ".ts",
-    ".tsx", ".kt", ".lua", ".php", ".pl", ".py", ".pyx", ".r", ".rb", ".rs", ".scala", ".sh",
-    ".sql", ".swift", ".toml", ".yaml", ".yml",
+    ".txt", ".text", ".md", ".mdx", ".markdown", ".rst", ".adoc", ".org", ".tex", ".bib", ".srt",
+    ".html", ".htm", ".xhtml", ".xml", ".css", ".less", ".scss", ".svelte", ".vue",
+    ".c", ".h", ".cc", ".hh", ".cpp", ".hpp", ".cxx", ".hxx", ".cu", ".cuh", ".m", ".mm", ".zig",
+    ".asm", ".s", ".cs", ".fs", ".vb", ".go", ".rs", ".d", ".nim", ".pas", ".f", ".f90", ".jl",
+    ".java", ".kt", ".kts", ".groovy", ".gradle", ".scala", ".clj", ".dart", ".swift",
+    ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".php", ".sol", ".wgsl", ".glsl",
+    ".py", ".pyi", ".pyx", ".pxd", ".r", ".rb", ".pl", ".pm", ".lua", ".tcl", ".awk",
+    ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".cmake", ".mk",
+    ".hs", ".ml", ".mli", ".ex", ".exs", ".erl", ".lisp", ".el", ".scm", ".rkt", ".lean", ".v",
+    ".sv", ".vhd", ".sql", ".proto", ".toml", ".yaml", ".yml",
 )  # fmt: skip
 
 DELIMITERS = ",;\t|"

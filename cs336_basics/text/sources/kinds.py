@@ -34,7 +34,7 @@ _TEXT_ENDINGS = (
     ".txt", ".text", ".md", ".mdx", ".markdown", ".rst", ".adoc", ".org", ".tex", ".bib", ".srt",
     ".html", ".htm", ".xhtml", ".xml", ".css", ".less", ".scss", ".svelte", ".vue",
     ".c", ".h", ".cc", ".hh", ".cpp", ".hpp", ".cxx", ".hxx", ".cu", ".cuh", ".m", ".mm", ".zig",
-    ".asm", ".s", ".cs", ".fs", ".vb", ".go", ".rs", ".d", ".nim", ".pas", ".f", ".f90", ".jl",
+    ".asm", ".s", ".cs", ".fs", ".vb", ".go", ".rs", ".nim", ".pas", ".f", ".f90", ".jl",
     ".java", ".kt", ".kts", ".groovy", ".gradle", ".scala", ".clj", ".dart", ".swift",
     ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".php", ".sol", ".wgsl", ".glsl",
     ".py", ".pyi", ".pyx", ".pxd", ".r", ".rb", ".pl", ".pm", ".lua", ".tcl", ".awk",

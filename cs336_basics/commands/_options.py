@@ -243,13 +243,13 @@ class Command:
                 )
             name = word.partition("=")[0]
             raise self.usage_error(
-                f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
+                f"unknown option {name!r}{nearest(name, map(self.shown, self.fields))}"
             )
         given: dict[str, Any] = {}
         for name, value in vars(found).items():
             if value in (None, []):
                 continue
-            metavar = self._settings(self.fields()[name]).get("metavar") or ""
+            metavar = self._settings(self.fields[name]).get("metavar") or ""
             values = value if isinstance(value, list) else [value]
             # A tokenizer's NAME may be a path.
             if name == "tokenizer" or re.search("DIR|FILE|PATH|RUN|CHECKPOINT", metavar):
@@ -274,14 +274,15 @@ class Command:
             problem, argument=argument, remedy=(*parts, "; ", page) if remedy else page
         )
 
+    @functools.cached_property
     def fields(self) -> dict[str, Option]:
-        """Return the options by dotted name, with required options first."""
+        """The options by dotted name, with required options first."""
         fields = dict(fields_of(self.options))
         return dict(sorted(fields.items(), key=lambda item: not item[1].is_required))
 
     def shown(self, name: str) -> str:
         """Return the name that messages show for an option, such as `--vocab-size` or DATASET."""
-        field = self.fields().get(name)
+        field = self.fields.get(name)
         if field is not None and field.positional:
             return field.metavar
         return f"--{name.rstrip('_').replace('_', '-')}"
@@ -303,7 +304,7 @@ class Command:
 
     def _option_that_sets(self, argument: str) -> str | None:
         """Return the dotted name of the option that sets an argument of the library."""
-        fields = self.fields()
+        fields = self.fields
         for names in (
             [name for name, field in fields.items() if field.argument == argument],
             [name for name in fields if name.rstrip("_") == argument.rstrip("_")],
@@ -326,7 +327,7 @@ class Command:
             all_options: Whether the help page shows the rare options and all examples.
             values: Defaults to show on the help page, by dotted name.
         """
-        fields = self.fields()
+        fields = self.fields
         parser = argparse.ArgumentParser(
             prog=f"{PROGRAM} {self.name}",
             formatter_class=functools.partial(

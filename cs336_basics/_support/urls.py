@@ -10,14 +10,18 @@ import contextlib
 import errno
 import io
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cs336_basics._support.errors import InputError, UnavailableError
-from cs336_basics._support.lazy import needed_for
+from cs336_basics._support.lazy import LazyModule, needed_for
 from cs336_basics._support.messages import short_reason
+
+if TYPE_CHECKING:
+    import pathlib
+    import tempfile
+else:
+    pathlib, tempfile = map(LazyModule, ("pathlib", "tempfile"))
 
 _LONGEST_REASON = 300
 
@@ -99,40 +103,40 @@ def names_in(url: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def uploaded(path: str) -> Iterator[Path]:
+def uploaded(path: str) -> Iterator[pathlib.Path]:
     """Yield the name of a local file to write, which becomes `path` at the end of the block.
 
     If the block raises an exception, nothing is uploaded. An object store shows an object only when
     it is complete. If `path` is local, `path` itself is yielded.
     """
     if not is_url(path):
-        yield Path(path)
+        yield pathlib.Path(path)
         return
     system, target = _find(path)
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory, os.path.basename(path))
+        file = pathlib.Path(directory, os.path.basename(path))
         yield file
         with _naming(path):
             system.put_file(str(file), target)
 
 
 @contextlib.contextmanager
-def downloaded(path: str) -> Iterator[Path]:
+def downloaded(path: str) -> Iterator[pathlib.Path]:
     """Yield a temporary local copy of a file. If `path` is local, `path` itself is yielded.
 
     Raises:
         FileNotFoundError, PermissionError, OSError: If the file cannot be read.
     """
     if not is_url(path):
-        yield Path(path)
+        yield pathlib.Path(path)
         return
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory, os.path.basename(path))
+        file = pathlib.Path(directory, os.path.basename(path))
         download(path, file)
         yield file
 
 
-def download(url: str, file: Path) -> None:
+def download(url: str, file: pathlib.Path) -> None:
     """Copy the content of a URL to a local file."""
     system, path = _find(url)
     with _naming(url):

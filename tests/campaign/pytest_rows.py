@@ -190,8 +190,8 @@ def _python_and_extensions_for_aarch64(folder: Path) -> Path:
     if not (folder / "packages" / "root" / "usr" / "bin" / version).exists():
         pytest.skip(f"AArch64, compiled: Debian's Python is not {version}, whose headers are here")
     build_with(compiler, folder / "compiled")
-    for extension in project.rglob("*-x86_64-linux-gnu.so"):
-        extension.rename(str(extension).replace("x86_64", "aarch64"))
+    for extension in [*project.rglob("*-x86_64-linux-gnu.so")]:
+        extension.rename(extension.with_name(extension.name.replace("x86_64", "aarch64")))
     return python
 
 

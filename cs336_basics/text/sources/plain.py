@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.urls import is_url
 from cs336_basics.text.cuts import Cuts, blocks_at_cuts, next_cut, safe_blocks
 from cs336_basics.text.encodings import BEGINNING, check_file
@@ -18,6 +18,11 @@ from cs336_basics.text.sources.source import (
     TextBlock,
 )
 from cs336_basics.text.storage import blocks_between, decompressed_blocks, open_path
+
+if TYPE_CHECKING:
+    import shutil
+else:
+    shutil = LazyModule("shutil")
 
 
 class PlainText(DivisibleSource):

@@ -22,9 +22,15 @@ from tests.campaign.row import Case, row
 ROOT = Path(__file__).parents[2]
 
 MOST = 12
-"""Maximum ratio of the CPU times, and of the memory, for ten times the text."""
-MOST_INSTRUCTIONS = 10.5
-"""Maximum ratio of the instructions for ten times the text."""
+"""Maximum ratio of the CPU times for ten times the text."""
+MOST_MEMORY = 20
+"""Maximum ratio of the memory. An array that doubles takes 16 times as much for ten times the
+elements if they are 10^7, and the memory that a shorter text left is used again."""
+MOST_INSTRUCTIONS = 11
+"""Maximum ratio of the instructions for ten times the text. Sorting 10^7 items instead of 10^6
+takes 11.7 times as many, and arrays and tables that double a tenth more or less than ten times."""
+MOST_OF_LONG_WORDS = 10.5
+"""Maximum ratio of the instructions for words of ten times the length."""
 CLOCK = 0.02
 """Seconds. Shorter times are those of caches and of the clock."""
 LONGEST = 3.0
@@ -86,7 +92,7 @@ def _timed() -> list[tuple[str, str]]:
 
 @row("inputs", cases=_timed, in_normal_run=False, seconds=1200, share=16)
 def time_of_hostile_texts(case: Case) -> int:
-    """Ten times the text takes at most 12 times the memory and the CPU time, or instructions."""
+    """Ten times the text takes at most 12 times the CPU time, or 11 times the instructions."""
     from cs336_basics import TRAINERS
     from tests.campaign.hostile_texts import SHAPES, WORKS
 
@@ -111,7 +117,7 @@ def time_of_hostile_texts(case: Case) -> int:
                 _check_instructions(case, exponent, f"{told}: {seconds / before:.1f} times")
         if memory_before > PAGES:
             both = f"{memory_before / 1e6:,.0f} MB, then {memory / 1e6:,.0f} MB"
-            assert memory <= MOST * memory_before, f"{told}: {both}"
+            assert memory <= MOST_MEMORY * memory_before, f"{told}: {both}"
         before, memory_before = seconds, memory
         checked += 1
     case.notes[f"cases whose longest text has 10^{exponent if checked == 5 else exponent - 1}"] += 1
@@ -198,5 +204,5 @@ def instructions_of_long_words(case: Case) -> int:
         counts.append(_total(folder, "*"))
     # The differences do not include the start of the program.
     first, second = counts[1] - counts[0], counts[2] - counts[1]
-    assert second <= MOST_INSTRUCTIONS * first, (case.value, counts)
+    assert second <= MOST_OF_LONG_WORDS * first, (case.value, counts)
     return len(counts)

@@ -136,7 +136,7 @@ def _train_superwords(text: str) -> None:
 def _parity(text: str) -> None:
     parts = [text[: len(text) // 2], text[len(text) // 2 :]]
     counts = [count_texts([part], Splitter("gpt2", [END])) for part in parts]
-    get_trainer("native")().train_parity_from_counts(counts, counts, 290, [END])
+    get_trainer("native")().train_parity_from_counts(counts, 290, [END], dev=counts)
 
 
 WORKS: dict[str, Callable[[str], object]] = {

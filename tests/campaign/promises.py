@@ -48,7 +48,9 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "encode --errors bytes preserves": ("tests/tokenizer/encoders/test_exact_bytes.py",),
     "The division of the work": ("division-of-work", "encoding", "trainers", "ray"),
     "Pairs are merged one at a time": ("encoding",),
-    "Imported merges in any order": ("encoding", "other-libraries", "tokenizer-json"),
+    "Imported merges in any order": (
+        "encoding", "other-libraries", "published-tokenizers", "tokenizer-json",
+    ),  # fmt: skip
     "Special tokens: the token": (
         "encoding",
         "tests/splitting/test_token_finder.py::test_tokens_are_found_where_brute_force_finds_them",

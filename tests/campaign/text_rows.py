@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,8 @@ from tests.campaign.row import Case, row
 
 BLOCK = 1 << 16
 """Number of scalar values in a case."""
+LONGEST_PART = 2_000_000
+"""Maximum number of bytes of a real text in a case."""
 
 
 @functools.cache
@@ -145,6 +150,52 @@ def other_libraries(case: Case) -> int:
     for text in random_texts(chooser.random(), 200):
         assert encode(text) == trained(pattern).encode(text), (pattern, to, text)
     return 200
+
+
+def _files_in(variable: str, ending: str) -> list[Path]:
+    return sorted(Path(os.environ.get(variable) or "/nonexistent").glob(f"*{ending}"))
+
+
+@functools.lru_cache(maxsize=2)
+def _published(file: Path) -> tuple[Any, Any]:
+    """Load a `tokenizer.json` here and with tokenizers."""
+    import tokenizers
+
+    from cs336_basics import Tokenizer
+
+    return Tokenizer.from_huggingface(file), tokenizers.Tokenizer.from_file(str(file))
+
+
+@row(
+    "bytes of text",
+    cases=lambda: list(
+        itertools.product(
+            _files_in("CS336_TOKENIZERS", ".json") or [None],
+            _files_in("CS336_DATA", ".txt") or [None],
+        )
+    ),
+    in_normal_run=False,
+    share=5,
+)
+def published_tokenizers(case: Case) -> int:
+    """Published tokenizers give real texts the ids that tokenizers gives, and decode them."""
+    pytest.importorskip("tokenizers")
+    file, source = case.value
+    if file is None:
+        pytest.skip("needs tokenizer.json files, named *.json, in CS336_TOKENIZERS")
+    if source is None:
+        pytest.skip("needs real texts, named *.txt, in CS336_DATA")
+    with open(source, "rb") as opened:
+        opened.seek(case.chooser.randrange(max(source.stat().st_size - LONGEST_PART, 0) + 1))
+        text = opened.read(LONGEST_PART).decode("utf-8", "ignore")
+    texts = [text[i : i + 10_000] for i in range(0, len(text), 10_000)]
+    ours, theirs = _published(file)
+    ids = ours.encode_batch(texts)
+    encodings = theirs.encode_batch_fast(texts, add_special_tokens=False)
+    for part, found, encoding in zip(texts, ids, encodings, strict=True):
+        assert found == encoding.ids, (file.name, source.name, part)
+        assert ours.decode(found) == theirs.decode(found, skip_special_tokens=False), file.name
+    return len(text.encode())
 
 
 # tests/formats/huggingface/test_random_files.py has a slice

@@ -49,8 +49,11 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "The division of the work": ("division-of-work", "encoding", "trainers", "ray"),
     "Pairs are merged one at a time": ("encoding",),
     "Imported merges in any order": (
-        "encoding", "other-libraries", "published-tokenizers", "tokenizer-json",
-    ),  # fmt: skip
+        "encoding",
+        "other-libraries",
+        "published-tokenizers",
+        "tokenizer-json",
+    ),
     "Special tokens: the token": (
         "encoding",
         "tests/splitting/test_token_finder.py::test_tokens_are_found_where_brute_force_finds_them",

@@ -48,7 +48,8 @@ def encode_texts(
         raise InputTypeError(
             f"must be a list of texts, such as a column, got {short_repr(texts)}", argument="texts"
         )
-    texts = list(texts)
+    # Iterating over an Arrow array gives scalars of its own.
+    texts = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)
     sets = special_sets(encoder, allowed_special, disallowed_special)
     special, disallowed = sets
     for index, text in enumerate(texts):

@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.tokenizer import Tokenizer
 from tests.errors import rejects
 from tests.faults import alarm
@@ -79,3 +80,14 @@ def test_signals_are_handled_between_the_texts_of_a_batch(offset):
         Tokenizer(vocab, []).encode_batch([TRAINING_TEXT * 100] * 200, num_workers=1)
     # Signals that arrive between two checks are handled only once.
     assert len(seen) > 5
+
+
+def test_an_arrow_array_is_a_batch():
+    pyarrow = pytest.importorskip("pyarrow")
+    tokenizer, texts = small_tokenizer(), ["the cat", "", "sat"]
+    expected = tokenizer.encode_batch(texts)
+    for column in (pyarrow.array(texts), pyarrow.chunked_array([texts[:1], texts[1:]])):
+        assert tokenizer.encode_batch(column) == expected
+        assert [ids.tolist() for ids in tokenizer.encode_batch_array(column).arrays()] == expected
+    with rejects("text", "None", place="text 1", kind=InputTypeError):
+        tokenizer.encode_batch(pyarrow.array(["a", None]))

@@ -26,9 +26,9 @@ MOST = 12
 MOST_MEMORY = 20
 """Maximum ratio of the memory. An array that doubles takes 16 times as much for ten times the
 elements if they are 10^7, and the memory that a shorter text left is used again."""
-MOST_INSTRUCTIONS = 11
-"""Maximum ratio of the instructions for ten times the text. Sorting 10^7 items instead of 10^6
-takes 11.7 times as many, and arrays and tables that double a tenth more or less than ten times."""
+MOST_INSTRUCTIONS = 2.3
+"""Maximum ratio of the instructions for twice the text: 2.1 for sorting, 4 for all pairs. Ten times
+the text can take another way, such as in blocks, which is up to twice as slow."""
 MOST_OF_LONG_WORDS = 10.5
 """Maximum ratio of the instructions for words of ten times the length."""
 CLOCK = 0.02
@@ -92,7 +92,7 @@ def _timed() -> list[tuple[str, str]]:
 
 @row("inputs", cases=_timed, in_normal_run=False, seconds=1200, share=16)
 def time_of_hostile_texts(case: Case) -> int:
-    """Ten times the text takes at most 12 times the CPU time, or 11 times the instructions."""
+    """Ten times the text takes at most 12 times the CPU time, or grows linearly."""
     from cs336_basics import TRAINERS
     from tests.campaign.hostile_texts import SHAPES, WORKS
 
@@ -125,7 +125,9 @@ def time_of_hostile_texts(case: Case) -> int:
 
 
 def _check_instructions(case: Case, exponent: int, told: str) -> None:
-    """Check that a work takes more time only because the text does not fit into the CPU's caches.
+    """Check that a work grows linearly, although ten times the text took more than 12 times.
+
+    The longer text may not fit into the CPU's caches, or it may be divided.
 
     Args:
         case: The case.
@@ -133,14 +135,15 @@ def _check_instructions(case: Case, exponent: int, told: str) -> None:
         told: What has taken how many times the CPU time, for the message.
     """
     assert shutil.which("valgrind"), f"{told} (to count instructions, install valgrind)"
-    lengths = (2, 10 ** (exponent - 1), 10**exponent)
+    lengths = (100, 10**exponent // 2, 10**exponent)
     words = [sys.executable, "-m", "tests.campaign.hostile_texts", *case.value]
     # A child for each length continues after the start, which takes most of the time.
     output = _under_callgrind([*words, *map(str, lengths)], case.folder)
     start, first, second = (_total(case.folder, int(pid)) for pid in output.split())
     ratio = (second - start) / (first - start)
-    assert ratio <= MOST_INSTRUCTIONS, f"{told}, and {ratio:.1f} times the instructions"
-    case.notes[f"{told}, but {ratio:.1f} times the instructions"] += 1
+    both = f"{told}; twice the text: {ratio:.1f} times the instructions"
+    assert ratio <= MOST_INSTRUCTIONS, both
+    case.notes[both] += 1
 
 
 def _under_callgrind(command: list[str], folder: Path) -> str:

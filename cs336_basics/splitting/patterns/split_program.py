@@ -466,13 +466,6 @@ def _safe_cuts(rows: list[list[int]], starts_match: list[bool], line_feed: int) 
     reached = [rows[state] for state in _reached_inside(rows)]
     safe = bytearray(num_columns * num_columns)
     for before in range(end):
-        # A line feed at the end of the text may have another effect than in its middle.
-        if before == line_feed and any(row[before] != row[end + 1] for row in reached):
-            for after in range(end):
-                is_safe = after != line_feed and starts_match[after]
-                if is_safe and _is_safe_after_line_feed(rows, reached, line_feed, after):
-                    safe[before * num_columns + after] = 1
-            continue
         mask = (1 << end + 2) - 1
         for state in {row[before] & ~MATCH for row in reached} - {DEAD}:
             mask &= safe_after[state]
@@ -486,6 +479,16 @@ def _safe_cuts(rows: list[list[int]], starts_match: list[bool], line_feed: int) 
         mask &= starts | alone
         if not mask >> end + 1 & 1:
             mask &= ~(1 << line_feed)
+        # A line feed at the end of the text may have another effect than in its middle. Other
+        # characters of its column do not.
+        if before == line_feed and any(row[before] != row[end + 1] for row in reached):
+            mask &= sum(
+                1 << after
+                for after in range(end)
+                if after != line_feed
+                and starts_match[after]
+                and _is_safe_after_line_feed(rows, reached, line_feed, after)
+            )
         for after in range(end):
             safe[before * num_columns + after] = mask >> after & 1
     return bytes(safe)

@@ -82,6 +82,14 @@ def test_random_sequences_find_the_pieces_of_their_splits(seeds):
     assert kinds == {None, True, False}
 
 
+def test_other_characters_of_the_column_of_line_feeds_have_safe_cuts_of_their_own():
+    splits = [Split("[^a]$", "MergedWithPrevious"), Split(GPT2, "MergedWithPrevious")]
+    pattern = sequence_pattern(splits)
+    program = compile_program(pattern)
+    assert program.column_of("\u1680") == program.column_of("\n")
+    check_safe_cuts(pattern, program, "The\n\n\u1680babX")
+
+
 @pytest.mark.parametrize("splits", [TROUBLE, READER])
 def test_what_the_table_cannot_find_is_found_by_the_reader(splits):
     pattern = sequence_pattern(splits)

@@ -131,11 +131,11 @@ def _check_instructions(case: Case, exponent: int, told: str) -> None:
 
     Args:
         case: The case.
-        exponent: Decimal logarithm of the length of the longer text.
+        exponent: Decimal logarithm of the length of the longer text. Twice this text is counted.
         told: What has taken how many times the CPU time, for the message.
     """
     assert shutil.which("valgrind"), f"{told} (to count instructions, install valgrind)"
-    lengths = (100, 10**exponent // 2, 10**exponent)
+    lengths = (100, 10**exponent, 2 * 10**exponent)
     words = [sys.executable, "-m", "tests.campaign.hostile_texts", *case.value]
     # A child for each length continues after the start, which takes most of the time.
     output = _under_callgrind([*words, *map(str, lengths)], case.folder)

@@ -142,7 +142,7 @@ def commands() -> Iterator[str]:
 def options(name: str, command: Command) -> Iterator[str]:
     """Yield a line for each option of a command."""
     parser = {action.dest: action for action in command.parser()._actions}
-    for field, option in command.fields.items():
+    for field, option in command.fields().items():
         shown = command.shown(field)
         if f"{name} {shown}".startswith(experimental.OPTIONS):
             continue

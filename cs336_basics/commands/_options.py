@@ -243,13 +243,13 @@ class Command:
                 )
             name = word.partition("=")[0]
             raise self.usage_error(
-                f"unknown option {name!r}{nearest(name, map(self.shown, self.fields))}"
+                f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
             )
         given: dict[str, Any] = {}
         for name, value in vars(found).items():
             if value in (None, []):
                 continue
-            metavar = self._settings(self.fields[name]).get("metavar") or ""
+            metavar = self._settings(self.fields()[name]).get("metavar") or ""
             values = value if isinstance(value, list) else [value]
             # A tokenizer's NAME may be a path.
             if name == "tokenizer" or re.search("DIR|FILE|PATH|RUN|CHECKPOINT", metavar):
@@ -274,18 +274,17 @@ class Command:
             problem, argument=argument, remedy=(*parts, "; ", page) if remedy else page
         )
 
-    @functools.cached_property
     def fields(self) -> dict[str, Option]:
-        """The options by dotted name, with required options first."""
+        """Return the options by dotted name, with required options first."""
         fields = dict(fields_of(self.options))
         return dict(sorted(fields.items(), key=lambda item: not item[1].is_required))
 
     def shown(self, name: str) -> str:
         """Return the name that messages show for an option, such as `--vocab-size` or DATASET."""
-        field = self.fields.get(name)
+        field = self.fields().get(name)
         if field is not None and field.positional:
             return field.metavar
-        return f"--{name.rstrip('_').replace('_', '-')}"
+        return _flag(name)
 
     def written(self, argument: Argument) -> str:
         """Return an argument of the library as this command line writes it.
@@ -304,7 +303,7 @@ class Command:
 
     def _option_that_sets(self, argument: str) -> str | None:
         """Return the dotted name of the option that sets an argument of the library."""
-        fields = self.fields
+        fields = self.fields()
         for names in (
             [name for name, field in fields.items() if field.argument == argument],
             [name for name in fields if name.rstrip("_") == argument.rstrip("_")],
@@ -327,7 +326,7 @@ class Command:
             all_options: Whether the help page shows the rare options and all examples.
             values: Defaults to show on the help page, by dotted name.
         """
-        fields = self.fields
+        fields = self.fields()
         parser = argparse.ArgumentParser(
             prog=f"{PROGRAM} {self.name}",
             formatter_class=functools.partial(
@@ -348,7 +347,7 @@ class Command:
             num_hidden += not is_shown
             default = (values or {}).get(name, field.default)
             groups[title].add_argument(
-                *([] if field.positional else [self.shown(name)]),
+                *([] if field.positional else [_flag(name)]),
                 dest=name,
                 help=_help(field, default) if is_shown else argparse.SUPPRESS,
                 **self._settings(field),
@@ -356,9 +355,9 @@ class Command:
         usage = [INVOCATION, self.name]
         for name, field in fields.items():
             if field.positional:
-                usage.append(self.shown(name) if field.is_required else f"[{self.shown(name)}]")
+                usage.append(field.metavar if field.is_required else f"[{field.metavar}]")
             elif field.is_required:
-                usage.append(f"{self.shown(name)} {self._settings(field)['metavar']}")
+                usage.append(f"{_flag(name)} {self._settings(field)['metavar']}")
         parser.usage = " ".join([*usage, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
         # Without docstrings (python -OO), a dataclass documents itself with its signature.
@@ -389,6 +388,11 @@ class Command:
         if origin is tuple:
             return {"nargs": len(args), "metavar": "X"}
         return {"metavar": metavar or {int: "N", float: "X"}.get(kind, "TEXT")}
+
+
+def _flag(name: str) -> str:
+    """Return the name that an option has on the command line if it is not positional."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def _with_dashes(word: str) -> str:

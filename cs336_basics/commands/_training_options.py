@@ -8,7 +8,6 @@ defaults.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,11 +97,10 @@ class TrainingCommand(Command):
     # `--compile false` overrides `compile: true` in a configuration file.
     switch: Mapping[str, Any] = {"nargs": "?", "const": "true", "metavar": "BOOL"}
 
-    @functools.cached_property
     def fields(self) -> dict[str, Option]:
-        """The options by dotted name."""
+        """Return the options by dotted name."""
         config = fields_of(TrainConfig)
-        return super().fields | {
+        return super().fields() | {
             name: field._replace(rare=not field.common) for name, field in config
         }
 

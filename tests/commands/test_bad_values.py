@@ -44,7 +44,7 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", LINES)
 def test_a_bad_value_has_no_traceback(files, capsys, name):
     command = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}").COMMAND
-    for option in command.fields:
+    for option in command.fields():
         for value in VALUES:
             words = LINES[name].split()
             shown = command.shown(option)

@@ -33,7 +33,7 @@ def test_help_is_a_short_page_and_help_all_shows_every_option(command, capsys):
     assert len(page.splitlines()) <= 40
     assert main([command, "--help-all"]) == 0
     rows = re.findall(r"^  (\S+)", capsys.readouterr().out, re.MULTILINE)
-    for name, field in ALL[command].fields.items():
+    for name, field in ALL[command].fields().items():
         assert rows.count(ALL[command].shown(name).split()[0]) == 1
         assert field.help
 

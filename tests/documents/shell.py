@@ -175,7 +175,7 @@ def check_own(words, complete):
     if complete and not {"--help", "--help-all"} & set(words):
         command.given(words[1:])
         return
-    options = {command.shown(field) for field in command.fields}
+    options = {command.shown(field) for field in command.fields()}
     for word in words[1:]:
         option = word.partition("=")[0].replace("_", "-")
         if word.startswith("--") and option not in {*options, "--help", "--help-all"}:

@@ -53,7 +53,7 @@ def test_experimental_options_exist():
     for line in experimental.OPTIONS:
         name, start = line.split()
         module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
-        options = map(module.COMMAND.shown, module.COMMAND.fields)
+        options = map(module.COMMAND.shown, module.COMMAND.fields())
         assert any(option.startswith(start) for option in options), line
 
 

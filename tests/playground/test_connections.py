@@ -1,5 +1,6 @@
 """Connections whose requests do not arrive are closed, and only these."""
 
+import contextlib
 import json
 import socket
 import time
@@ -39,5 +40,7 @@ def test_a_connection_is_closed_after_its_answer_and_not_before(address):
         while not answer.endswith(b"7"):
             answer += connection.recv(1000)
         connection.sendall(b"GET / HT")  # the rest of a second request does not arrive
-        assert connection.recv(100) == b""
+        # If the server has not read all of it, the closed connection is reset.
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(100) == b""
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == 7

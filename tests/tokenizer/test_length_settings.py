@@ -143,6 +143,7 @@ def test_print_shows_them():
         *(("truncation", {"strategy": bad}) for bad in ("only_first", None, [])),
         *(("truncation", {"direction": bad}) for bad in ("left", 5)),
         ("truncation", {"stride": None}),
+        ("truncation", {"direction": None}),
         *(("padding", {"strategy": bad}) for bad in ("Fixed", {"Fixed": -1}, {}, None, [])),
         *(("padding", {"pad_id": bad}) for bad in (-1, 2**32, None, True)),
         *(("padding", {"pad_to_multiple_of": bad}) for bad in (-1, "8")),

@@ -7,14 +7,13 @@ wrote only their ids, to `added_tokens.json`.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.reading import open_regular, parse_json, unique_keys
-from cs336_basics.formats.huggingface.kept_files import CONFIG_FILE
+from cs336_basics._support.reading import read_json_object
+from cs336_basics.formats.huggingface.kept_files import CONFIG_FILE, MAX_SIZE
 from cs336_basics.formats.huggingface.parsing import added_token
 from cs336_basics.tokenizer.added_tokens import AddedToken
 
@@ -108,12 +107,4 @@ def _check_encodes_as_gpt2(config: dict[str, Any], path: Path) -> None:
 
 def _object_in(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one if there is no file."""
-    if not path.exists():
-        return {}
-    with open_regular(os.fspath(path)) as file:
-        content = parse_json(file.read(), path, unique_keys)
-    if not isinstance(content, dict):
-        raise InputError(
-            f"must contain an object, got a {type(content).__name__}", place=os.fspath(path)
-        )
-    return content
+    return read_json_object(path, MAX_SIZE) if path.exists() else {}

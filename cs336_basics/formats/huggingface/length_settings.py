@@ -37,8 +37,9 @@ def length_settings_of(
         )
     )
     for key, settings in zip(LengthSettings._fields, found, strict=True):
+        given = _DEFAULTS[key] | (settings or {})
         for field, is_right in _FIELDS[key].items():
-            value = (settings or {}).get(field)
+            value = given.get(field)
             if settings is not None and not is_right(value):
                 raise InputError(
                     f"the {field} of the {key} cannot be {short_repr(value)}",
@@ -65,12 +66,15 @@ def _is_padding_strategy(value: Any) -> bool:
     return bool(value == "BatchLongest")
 
 
+_DEFAULTS: dict[str, dict[str, Any]] = {"truncation": {"direction": "Right"}, "padding": {}}
+"""The fields that may be missing."""
+
 _FIELDS = {
     "truncation": {
         "max_length": _is_size,
         "stride": _is_size,
         "strategy": _STRATEGIES.__contains__,
-        "direction": (None, *_DIRECTIONS).__contains__,
+        "direction": _DIRECTIONS.__contains__,
     },
     "padding": {
         "strategy": _is_padding_strategy,

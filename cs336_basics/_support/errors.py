@@ -6,17 +6,17 @@ Such an error stores its message as fields. Python prints the names of arguments
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
-Error = TypeVar("Error", bound="ReportedError")
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-class Argument(NamedTuple):
+# Every command imports this module first: a typing.NamedTuple would cost it a millisecond.
+class Argument(namedtuple("Argument", "name value", defaults=[...])):
     """An argument that a message mentions, with the value to pass, if there is one."""
-
-    name: str
-    value: object = ...
 
     def __str__(self) -> str:
         return self.name if self.value is ... else f"{self.name}={self.value!r}"
@@ -71,13 +71,13 @@ class ReportedError(Exception):
     def __str__(self) -> str:
         return self.message()
 
-    def at(self: Error, place: str) -> Error:
+    def at(self, place: str) -> Self:
         """Return a copy of the error whose message starts with `place`."""
-        error = _copy(self)
+        error = self._copy()
         error.place = f"{place}: {self.place}" if self.place else place
         return error
 
-    def renamed(self: Error, rename: Callable[[str], str]) -> Error:
+    def renamed(self, rename: Callable[[str], str]) -> Self:
         """Return a copy for a caller that has other names for the arguments."""
 
         def text(parts: Text) -> Text:
@@ -88,10 +88,15 @@ class ReportedError(Exception):
                 for part in parts
             )
 
-        error = _copy(self)
+        error = self._copy()
         error.problem, error.remedy = text(self.problem), text(self.remedy)
         error.argument = None if self.argument is None else rename(self.argument)
         return error
+
+    def _copy(self) -> Self:
+        import copy  # needed only for errors
+
+        return copy.copy(self)
 
 
 class InputError(ReportedError, ValueError):
@@ -122,12 +127,6 @@ BUILD = (
 
 class RunError(ReportedError, RuntimeError):
     """A failure that changing the arguments may not prevent, such as a killed worker process."""
-
-
-def _copy(error: Error) -> Error:
-    import copy  # not at the top, because every command imports this module first
-
-    return copy.copy(error)
 
 
 def joined(text: Text, shown: Callable[[Argument], str] = str) -> str:

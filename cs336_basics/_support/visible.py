@@ -6,12 +6,6 @@ import itertools
 import re
 from collections.abc import Iterator
 
-# Control characters, except for tab and line feed, and characters that reorder the text after them.
-# Joiners and other invisible characters stay, because emoji and many languages need them.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>&|~#@])")
-
 BLANKS = {" ": "·", "\t": "→", "\n": "↵", "\r": "␍"}
 """Visible marks for whitespace."""
 
@@ -46,6 +40,20 @@ def _visible(character: str) -> tuple[str, str]:
     return character, "text"
 
 
+# Control characters, except for tab and line feed, and characters that reorder the text after them.
+# Joiners and other invisible characters stay, because emoji and many languages need them.
+_MARKS_OF_CONTROLS = {
+    code: _visible(chr(code))[0]
+    for first, last in (
+        (0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x061C, 0x061C), (0x200E, 0x200F),
+        (0x2028, 0x202E), (0x2066, 0x2069),
+    )
+    for code in range(first, last + 1)
+}  # fmt: skip
+
+_ESCAPED_IN_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>&|~#@"})
+
+
 def code_points(text: str, most: int = 8) -> str:
     """Return the code points of a text, such as `U+0065 U+0301`, or of its first characters."""
     shown = " ".join(f"U+{ord(character):04X}" for character in text[:most])
@@ -58,7 +66,7 @@ def without_controls(text: str) -> str:
     >>> print(without_controls("a\\x1b[31mb\\n"), end="")
     a<U+001B>[31mb
     """
-    return _CONTROLS.sub(lambda found: _visible(found[0])[0], text)
+    return text.translate(_MARKS_OF_CONTROLS)
 
 
 def markdown_code(text: str) -> str:
@@ -75,4 +83,4 @@ def markdown_text(text: str) -> str:
     >>> print(markdown_text("my<img src=x>"))
     my\\<img src=x\\>
     """
-    return _MARKDOWN.sub(r"\\\1", " ".join(without_controls(text).split()))
+    return " ".join(without_controls(text).split()).translate(_ESCAPED_IN_MARKDOWN)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cs336_basics import __version__
 from cs336_basics._support.errors import InputError
-from cs336_basics.commands import COMMANDS, INVOCATION, PROGRAM
+from cs336_basics.commands import COMMANDS, INVOCATION, PROGRAM, find_command
 from cs336_basics.commands._cli import guarded, say
-
-if TYPE_CHECKING:
-    from cs336_basics.commands._options import Command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,16 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command in COMMANDS:
         return guarded(
             f"{PROGRAM} {command}",
-            lambda: _find(command).run(words[1:]),
-            lambda argument: _find(command).written(argument),
+            lambda: find_command(command).run(words[1:]),
+            lambda argument: find_command(command).written(argument),
         )
     return guarded(PROGRAM, lambda: _answer(command))
-
-
-def _find(name: str) -> Command:
-    module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
-    command: Command = module.COMMAND
-    return command
 
 
 def _answer(word: str) -> int:

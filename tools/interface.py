@@ -8,7 +8,6 @@ code. `docs/stability.md` says what may change, and how.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
 import io
 import json
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import InputError, RunError, UnavailableError
-from cs336_basics.commands import COMMANDS
+from cs336_basics.commands import COMMANDS, find_command
 from cs336_basics.commands._cli import guarded
 from cs336_basics.commands._options import Command
 from tools import api_page, example_files, experimental
@@ -128,10 +127,7 @@ def commands() -> Iterator[str]:
     for name in COMMANDS:
         if name in experimental.COMMANDS:
             continue
-        command: Command = importlib.import_module(
-            f"cs336_basics.commands.{name.replace('-', '_')}"
-        ).COMMAND
-        lines = list(options(name, command))
+        lines = list(options(name, find_command(name)))
         has_all = bool(run) and run <= set(lines)
         yield f"cs336 {name}" + (": the options of train, and" if has_all else "")
         yield from (line for line in lines if not (has_all and line in run))

@@ -51,6 +51,14 @@ def _cut(text: str, longest: int = _LONGEST_REASON) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
+_JSON_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a Boolean"}
+
+
+def json_kind(value: object) -> str:
+    """Return the kind of a JSON value as JSON calls it, such as `null` or `an array`."""
+    return "null" if value is None else _JSON_KINDS.get(type(value), "a number")
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as `1 token` or `2,000 tokens`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

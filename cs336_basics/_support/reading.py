@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import json_kind, short_reason, short_repr
 from cs336_basics._support.paths import check_is_regular, checked_path
 
 
@@ -123,7 +123,7 @@ def read_json_object(path: str | os.PathLike[str], longest: int) -> dict[str, An
         raise InputError(f"must have at most {longest:,} bytes", place=str(path))
     found = parse_json(content, path, unique_keys)
     if not isinstance(found, dict):
-        raise InputError(f"must contain a JSON object, got {type(found).__name__}", place=str(path))
+        raise InputError(f"must contain a JSON object, got {json_kind(found)}", place=str(path))
     return found
 
 

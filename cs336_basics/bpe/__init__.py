@@ -82,7 +82,7 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
 def train_bpe(
     input_path: Corpus | PathsLike,
     vocab_size: int,
-    special_tokens: Iterable[str],
+    special_tokens: Iterable[str] = (),
     *,
     trainer: str = DEFAULT_TRAINER,
     pattern: str = "gpt2",
@@ -115,7 +115,7 @@ def train_bpe(
             also names the field or column that contains the text. Files may be UTF-8 text, JSON
             Lines or CSV, compressed or not, or Parquet or Arrow.
         vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per merge.
-        special_tokens: Tokens to cut out of the text before counting.
+        special_tokens: Tokens to cut out of the text before counting. Defaults to none.
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest
             one that is built.
         pattern, normalizer, splitting, execution, num_workers, progress, min_frequency,

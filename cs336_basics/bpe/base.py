@@ -210,7 +210,7 @@ class BPE_Trainer:
         self.served: list[int | None] = []
 
     def train(
-        self, input_path: Corpus | PathsLike, vocab_size: int, special_tokens: Iterable[str]
+        self, input_path: Corpus | PathsLike, vocab_size: int, special_tokens: Iterable[str] = ()
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on one or more files.
 
@@ -220,7 +220,8 @@ class BPE_Trainer:
             vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per
                 merge. For a continued vocabulary, it is the highest id after training plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge
-                crosses them. Include the special tokens of a continued vocabulary.
+                crosses them. Defaults to none. Include the special tokens of a continued
+                vocabulary.
 
         Returns:
             vocab: Mapping from ids to tokens. Ids 0-255 are the single bytes. The special tokens
@@ -242,7 +243,7 @@ class BPE_Trainer:
         self,
         texts: Any,
         vocab_size: int,
-        special_tokens: Iterable[str],
+        special_tokens: Iterable[str] = (),
         *,
         errors: str = "replace",
         field: str | None = None,
@@ -257,7 +258,8 @@ class BPE_Trainer:
             field: Field or column that contains the text.
 
         Raises:
-            TypeError, ValueError: See `train` and `count_texts`.
+            TypeError, ValueError: See `train` and `count_texts`. Also if `texts` is an iterator
+                without words, for example because it was read before.
         """
         from cs336_basics.counting import count_texts
 
@@ -268,7 +270,17 @@ class BPE_Trainer:
                 argument="texts",
                 remedy="pass a list, a dataset or an object whose __iter__ starts again",
             )
-        count = functools.partial(count_texts, texts, errors=errors, field=field)
+
+        def count(splitter: Splitter) -> WordCounts:
+            counts = count_texts(texts, splitter, errors=errors, field=field)
+            if not counts and isinstance(texts, Iterator):
+                raise InputError(
+                    f"must contain words, got none from {short_repr(texts)}",
+                    argument="texts",
+                    remedy="create a generator again if it was read before",
+                )
+            return counts
+
         return self.train_counted(count, vocab_size, special_tokens)
 
     def train_from_counts(
@@ -310,7 +322,7 @@ class BPE_Trainer:
         self,
         sources: Sequence[Corpus | PathsLike],
         vocab_size: int,
-        special_tokens: Iterable[str],
+        special_tokens: Iterable[str] = (),
         *,
         dev: Sequence[Corpus | PathsLike],
         parity: Parity | None = None,

@@ -9,7 +9,12 @@ The rest of the library does not import this package.
 
 from __future__ import annotations
 
+import importlib
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cs336_basics.commands._options import Command
 
 # OpenMP reads these variables when torch loads it. By default, waiting threads spin for long, which
 # slows everything down when other programs are running. PASSIVE lets them sleep at once. GNU's
@@ -48,3 +53,10 @@ COMMANDS = {
     "completion": "print a shell completion script",
 }
 """Every command and its one-line summary, in the usual order of use."""
+
+
+def find_command(name: str) -> Command:
+    """Import a command, which is one of COMMANDS."""
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    command: Command = module.COMMAND
+    return command

@@ -57,15 +57,15 @@ def saved_stdin() -> str:
     return path
 
 
-def say_directories(inputs: Iterable[str]) -> None:
-    """Print the files in each input that is a directory, and the directories left out."""
+def say_directories(inputs: Iterable[str], format: str | None = None) -> None:
+    """Print the files in each input that is a directory, and what was left out."""
     from cs336_basics.text.paths import find_files
 
     for name in inputs:
         is_directory = os.path.isdir(name)
         if not is_directory and "**" not in name:
             continue
-        found = find_files(name)
+        found = find_files(name, format)
         if is_directory:
             say(f"{name}: {counted(len(found.files), 'file')}")
             for file in found.files[:_MOST_LISTED]:

@@ -31,7 +31,7 @@ from cs336_basics._support.validation import (
     one_of,
     option,
 )
-from cs336_basics.commands import INVOCATION, PROGRAM
+from cs336_basics.commands import COMMANDS, INVOCATION, PROGRAM, find_command
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._inputs import STDIN, saved_stdin, say_directories
 
@@ -112,7 +112,7 @@ class TextOptions(Checked):
             max_piece_bytes=self.max_piece_bytes,
         )
         if listed:
-            say_directories(self.input)
+            say_directories(self.input, self.format)
         return corpus
 
 
@@ -159,7 +159,7 @@ class SeveralTexts(Checked):
         from cs336_basics.text.sources import check_options_are_used
 
         given: dict[str, Any] = {"field": self.field, "column": self.column}
-        say_directories(names if listed else ())
+        say_directories(names if listed else (), self.input_format)
         files = [saved_stdin() if name == STDIN else name for name in names]
         how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
         corpora = [Corpus(file, allow_unused=True, **how) for file in files]
@@ -290,14 +290,24 @@ class Command:
         """Return an argument of the library as this command line writes it.
 
         `overwrite=True` becomes `--overwrite`, and `errors="replace"` becomes `--errors replace`.
-        An argument that no option sets stays as it is in Python.
+        An argument with a value that only one other command can set becomes, for example,
+        `--document-starts of encode`. Other arguments stay as they are in Python.
         """
+        if argument.value in (None, False):
+            return str(argument)
+        text = self._as_option(argument)
+        if text is None and argument.value is not ...:
+            others = ((name, find_command(name)._as_option(argument)) for name in COMMANDS)
+            found = [f"{text} of {name}" for name, text in others if text is not None]
+            text = found[0] if len(found) == 1 else None
+        return str(argument) if text is None else text
+
+    def _as_option(self, argument: Argument) -> str | None:
+        """Return an argument as an option of this command, or None if no option sets it."""
         name, value = argument
         option = self._option_that_sets(name)
-        if option is None or value in (None, False):
-            return str(argument)
-        if value is ... or value is True:
-            return self.shown(option)
+        if option is None or value is ... or value is True:
+            return None if option is None else self.shown(option)
         values = value if isinstance(value, (list, tuple)) else [value]
         return shlex.join([self.shown(option), *map(str, values)])
 

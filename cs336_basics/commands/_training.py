@@ -66,7 +66,8 @@ def _run(command: CommandLine, world: World) -> int:
             mixed = [portion.path for portion in data.portions]
             for paths in (data.train_path, mixed, data.valid_path):
                 if run is None:  # a resumed run reads the files that it has recorded
-                    say_directories([paths] if isinstance(paths, str) else paths or ())
+                    named = [paths] if isinstance(paths, str) else paths or ()
+                    say_directories(named, data.format)
             command.choose_fast_path(num_processes=world.size)
             if run is None:
                 run = create_run(command.config, command.options.run_dir)
@@ -199,9 +200,10 @@ def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) 
         ("tokenizer", str(run.tokenizer)),
         ("text and token files", str(run.data)),
         ("metrics", str(run.metrics)),
-        ("loss curve", str(run.loss_plot)),
         ("checkpoints", str(run.checkpoints)),
     ]
+    if run.loss_plot.is_file():  # absent if it could not be drawn
+        rows.insert(-1, ("loss curve", str(run.loss_plot)))
     if run.samples.is_dir():  # absent if sample_tokens is 0
         rows.append(("samples", str(run.samples)))
     say("")

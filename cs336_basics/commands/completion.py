@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from dataclasses import dataclass
 from typing import Literal
 
 from cs336_basics._support.validation import Checked, option
-from cs336_basics.commands import COMMANDS, PROGRAM
+from cs336_basics.commands import COMMANDS, PROGRAM, find_command
 from cs336_basics.commands._cli import show
 from cs336_basics.commands._options import Command
 
@@ -29,8 +28,7 @@ def complete(options: Options) -> None:
     whole = argparse.ArgumentParser(prog=PROGRAM, add_help=False)
     commands = whole.add_subparsers()
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
-        parser = module.COMMAND.parser()
+        parser = find_command(name).parser()
         commands.add_parser(name, help=summary, add_help=False, parents=[parser])
     asked = commands.add_parser("help", help="show the options of a command", add_help=False)
     asked.add_argument("command", nargs="?", choices=list(COMMANDS))

@@ -12,6 +12,7 @@ from cs336_basics._support.validation import Checked, option
 from cs336_basics.checkpoints.run_dir import comparable
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
+from cs336_basics.commands._outputs import check_output
 from cs336_basics.commands._tables import table_lines
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Options(Checked):
     )
     ymax: float | None = option("upper limit of the vertical axis", None, gt=0)
     output: Path = option("image to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
+    overwrite: bool = option("replace existing output", False)
 
 
 def plot(options: Options) -> None:
@@ -41,6 +43,7 @@ def plot(options: Options) -> None:
     from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
 
     _check_format(options.output)
+    check_output("output", str(options.output), options.overwrite, ())
     curves = {
         name: read_curves(path, options.y)
         for name, path in zip(name_runs(options.runs), options.runs, strict=True)

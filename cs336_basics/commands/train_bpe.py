@@ -311,7 +311,9 @@ def _mixture(options: Options) -> Mixture:
     if corpora:
         sources = [source for corpus in corpora for source in corpus.sources]
         check_options_are_used(sources, field=options.field, column=options.column)
-        say_directories(portion.path for portion, part in parts.items() if part.corpus)
+        say_directories(
+            (portion.path for portion, part in parts.items() if part.corpus), options.format
+        )
     return Mixture(parts, options.temperature, options.save_counts)
 
 

@@ -31,10 +31,11 @@ class Corpus:
         paths: File, directory, glob such as `"data/*.txt"`, or URL that fsspec can open, or a list
             of these, in order. A directory is searched recursively for files whose names end in
             `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
-            skipped. Below a directory and below the `**` of a glob, run directories, virtual
-            environments, node_modules and caches are not entered. A path may start with `~`. In a
-            URL, only `*` is a wildcard; the address of a web page has no wildcards.
-            The files found by a glob or in a directory are sorted.
+            skipped, and so are files with a single JSON value, such as package.json, unless
+            `format` is given. Below a directory and below the `**` of a glob, run directories,
+            virtual environments, node_modules and caches are not entered. A path may start with
+            `~`. In a URL, only `*` is a wildcard; the address of a web page has no wildcards. The
+            files found by a glob or in a directory are sorted.
         field: JSON Lines field that contains the text. If it occurs twice in a line, the last
             value counts.
         column: CSV, Parquet or Arrow column that contains the text. In a CSV file, the delimiter is
@@ -97,7 +98,7 @@ class Corpus:
                 raise InputTypeError(
                     f"must be a str or None, got {short_repr(value)}", argument=option
                 )
-        files = expand_paths(paths)
+        files = expand_paths(paths, format)
         if not files:
             raise InputError("must contain at least one file", argument="paths")
         sources = open_sources(

@@ -16,7 +16,7 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.urls import is_url, matching_urls
-from cs336_basics.text.sources.kinds import has_known_ending
+from cs336_basics.text.sources.kinds import detected_format, has_known_ending, is_single_json
 
 PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 """A path, glob, directory or URL, or an iterable of these."""
@@ -32,6 +32,7 @@ _MARKERS = {
     "data/stages.json": "a run",
 }
 """Files whose directory contains no text of the user, and what such a directory is."""
+_SINGLE_JSON = "a single JSON value"
 _NAMES = {"node_modules": "packages", "__pycache__": "a cache"}
 _BEGINNING_OF_RUN_CONFIG = b"base: none\n"  # as `config_to_yaml` writes it
 
@@ -41,20 +42,27 @@ class FoundFiles(NamedTuple):
 
     files: tuple[str, ...]
     skipped: dict[str, str]
-    """Directories that were not entered, and links without a file; what each of them is."""
+    """What was left out, and what each of them is: directories that were not entered, links
+    without a file, and files with a single JSON value."""
     endings: Counter[str]
     """Number of files in directories that were left out because of their ending."""
 
 
-def expand_paths(paths: PathsLike) -> tuple[str, ...]:
+def expand_paths(paths: PathsLike, format: str | None = None) -> tuple[str, ...]:
     """Expand paths, globs and directories into file names; see `Corpus`."""
-    return find_files(paths).files
+    return find_files(paths, format).files
 
 
-def find_files(paths: PathsLike) -> FoundFiles:
-    """Expand paths, globs and directories; see `Corpus`. Also return what was skipped."""
+def find_files(paths: PathsLike, format: str | None = None) -> FoundFiles:
+    """Expand paths, globs and directories; see `Corpus`. Also return what was skipped.
+
+    Args:
+        paths: See `Corpus`.
+        format: Format of all files. If None, a directory's files with a single JSON value, such as
+            package.json, are skipped: they are neither text nor JSON Lines.
+    """
     found = FoundFiles((), {}, Counter())
-    files = [file for name in _names_of(paths) for file in _expand(name, found)]
+    files = [file for name in _names_of(paths) for file in _expand(name, found, format)]
     return found._replace(files=tuple(files))
 
 
@@ -93,7 +101,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
     return tuple(several)
 
 
-def _expand(name: str, found: FoundFiles) -> list[str]:
+def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
     """Return the files that a path, glob, directory or URL stands for. Note the rest in `found`."""
     if is_url(name):
         urls = matching_urls(name)
@@ -120,7 +128,7 @@ def _expand(name: str, found: FoundFiles) -> list[str]:
             remedy=IN_MEMORY,
         ) from None
     if stat.S_ISDIR(mode):
-        return _files_in(name, found)
+        return _files_in(name, found, format)
     if not stat.S_ISREG(mode):
         raise InputError(
             f"{name!r} is a pipe or a device, which cannot be read in chunks",
@@ -152,7 +160,7 @@ def _num_parts(path: str) -> int:
     return path.replace(os.sep, "/").count("/") + 1
 
 
-def _files_in(directory: str, found: FoundFiles) -> list[str]:
+def _files_in(directory: str, found: FoundFiles, format: str | None) -> list[str]:
     """Return the files with known endings in a directory and its subdirectories, sorted.
 
     Note in `found` what was left out.
@@ -177,10 +185,16 @@ def _files_in(directory: str, found: FoundFiles) -> list[str]:
             if not has_known_ending(name):
                 found.endings[os.path.splitext(name)[1]] += 1
             elif os.path.isfile(path):
-                files.append(path)
+                if format is None and is_single_json(path):
+                    found.skipped[path] = _SINGLE_JSON
+                else:
+                    files.append(path)
             elif not os.path.exists(path):
                 found.skipped[path] = "a link without a file"
     if not files:
+        single = [path for path, kind in found.skipped.items() if kind == _SINGLE_JSON]
+        if single:
+            detected_format(single[0])  # raises the error that says how to read it
         raise InputError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
             "...)",

@@ -253,7 +253,7 @@ class Tokenizer:
     def from_files(
         cls,
         vocab_filepath: str | os.PathLike[str],
-        merges_filepath: str | os.PathLike[str],
+        merges_filepath: str | os.PathLike[str] | None = None,
         special_tokens: Iterable[str] | None = None,
         *,
         pattern: str = "gpt2",
@@ -262,6 +262,8 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read vocab.json and merges.txt in GPT-2's format.
 
+        `from_directory` reads a tokenizer.json, which needs no second file.
+
         Args:
             vocab_filepath, merges_filepath: The two files.
             special_tokens, pattern, cache_size, backend: See the constructor.
@@ -269,9 +271,16 @@ class Tokenizer:
         Raises:
             FileNotFoundError: If a file does not exist.
             ValueError: If a file is damaged, or the files do not fit together.
+            TypeError: If `merges_filepath` is missing.
         """
         from cs336_basics.formats.gpt2.pair import load_pair
 
+        if merges_filepath is None:
+            raise InputTypeError(
+                f"must be the merges.txt beside {short_repr(str(vocab_filepath))}",
+                argument="merges_filepath",
+                remedy="for a tokenizer.json, call Tokenizer.from_directory",
+            )
         definition = load_pair(vocab_filepath, merges_filepath, special_tokens, pattern)
         return cls.of(definition, cache_size=cache_size, backend=backend)
 

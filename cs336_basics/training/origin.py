@@ -105,7 +105,6 @@ class Origin:
             ValueError, OSError: If the weights cannot be read.
         """
         model = self.load()
-        check_is_finite(model)
         report(f"starting from {printable_path(self.path)}{self._facts()}")
         if tokenizer.hash() != self.tokenizer.hash():
             rows = token_origins(self.tokenizer, tokenizer)
@@ -229,8 +228,8 @@ def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
         given: Fields that the user has set. They must agree with the model.
 
     Raises:
-        ValueError, OSError: See `find_origin`. Also if a field in `given` contradicts the model, or
-            a hash in `config.origin` is another one.
+        ValueError, OSError: See `find_origin`. Also if a field in `given` contradicts the model, a
+            hash in `config.origin` is another one, or the weights cannot be read or are not finite.
     """
     if config.init_from is None:
         return config
@@ -259,4 +258,5 @@ def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
                 argument=name,
                 remedy="remove it",
             )
+    check_is_finite(origin.load())  # before the text is encoded, which may take hours
     return dataclasses.replace(config, model=model, origin=origin.record)

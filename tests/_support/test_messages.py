@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
+from cs336_basics import Tokenizer
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import (
     counted,
+    json_kind,
     nearest,
     short_names,
     short_reason,
@@ -76,3 +80,25 @@ def test_the_nearest_name_is_suggested(name, found):
 
     options = ["--model.d-model", "--schedule.max-learning-rate", "--products"]
     assert nearest("--" + name, options) == shown(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("null", "null"),
+        ("{}", "an object"),
+        ("[]", "an array"),
+        ('"a"', "a string"),
+        ("true", "a Boolean"),
+        ("1", "a number"),
+        ("1.5", "a number"),
+    ],
+)
+def test_a_json_value_is_named_as_in_json(tmp_path, text, kind):
+    assert json_kind(json.loads(text)) == kind
+    if text != "{}":
+        path = tmp_path / "tokenizer.json"
+        path.write_text(text)
+        for read in (Tokenizer.from_directory, lambda path: Tokenizer.from_files(path, path)):
+            with pytest.raises(InputError, match=f"got {kind}$"):
+                read(path)

@@ -17,6 +17,7 @@ from cs336_basics import TRAINERS, BPE_Trainer, Tokenizer, train_bpe
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.rules import TIE_BREAKS
+from cs336_basics.bpe.v3_heap import HeapTrainer
 from cs336_basics.counting import WordCounts, count_texts, count_words
 from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.formats.byte_strings import token_to_string
@@ -405,3 +406,19 @@ def test_the_options_for_counting_are_used(splitting, execution, tmp_path, monke
     found = train_bpe(path, 260, [], splitting=splitting, execution=execution)
     assert found == train_bpe(path, 260, [])
     assert chosen == [(splitting, execution), (None, None)]
+
+
+def test_special_tokens_may_be_left_out(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("the cat sat on the mat")
+    expected = train_bpe(path, 260, [])
+    assert train_bpe(path, 260) == expected
+    assert HeapTrainer().train(path, 260) == expected
+    assert HeapTrainer().train_from_iterator(["the cat sat on the mat"], 260) == expected
+
+
+def test_an_iterator_without_words_is_refused():
+    texts = iter(["the cat sat on the mat"])
+    HeapTrainer().train_from_iterator(texts, 260)
+    with rejects("texts", "iterator"):
+        HeapTrainer().train_from_iterator(texts, 260)

@@ -220,6 +220,9 @@ def test_token_files_are_exported(tmp_path, capsys):
     ]
     words = ["--tokens", paths[0], "--to", "megatron", "--output", out]
     assert "exists and is not an empty directory" in rejected(capsys, *words)
+    encode_rows(tokenizer, texts, plain := tmp_path / "plain.npy")
+    words = ["--tokens", plain, "--to", "megatron", "--output", tmp_path / "plain"]
+    assert "--document-starts of encode" in rejected(capsys, *words)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,9 @@ def test_messages_write_arguments_as_options():
     assert written(Argument("texts")) == "TEXT ..."
     assert written(Argument("minimum", 1)) == "--rate 1"  # declared at the field
     assert written(Argument("unknown", "x")) == "unknown='x'"
+    assert written(Argument("document_starts", True)) == "--document-starts of encode"
+    assert written(Argument("document_starts")) == "document_starts"
+    assert written(Argument("max_steps", 3)) == "max_steps=3"  # an option of several commands
 
 
 def test_an_empty_word_is_a_text_but_not_a_path():

@@ -55,3 +55,13 @@ def test_only_an_image_file_is_replaced(runs, capsys, name):
     assert f"got '{name}'" in capsys.readouterr().err
     assert (runs / name).read_text() == "mine"
     assert plot(["plain", "--output", "curves.SVG"]) == 0
+
+
+def test_an_existing_figure_is_replaced_only_on_request(runs, capsys):
+    (runs / "runs.png").write_bytes(b"mine")
+    assert plot(["plain", "--x", "step"]) == 2
+    assert "runs.png exists; " in (error := capsys.readouterr().err)
+    assert "--overwrite" in error
+    assert (runs / "runs.png").read_bytes() == b"mine"
+    assert plot(["plain", "--x", "step", "--overwrite"]) == 0
+    assert (runs / "runs.png").read_bytes().startswith(b"\x89PNG")

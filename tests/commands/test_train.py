@@ -228,3 +228,10 @@ def test_ctrl_c_before_the_first_step_prints_the_command_to_resume(tiny, monkeyp
     monkeypatch.setattr("cs336_basics.commands._training.open_trainer", interrupted)
     assert main(["--config", tiny, "--run-dir", "run"]) == 130
     assert "interrupted; to resume: " in capsys.readouterr().err
+
+
+def test_a_loss_curve_that_was_not_drawn_is_not_named(tiny, capsys):
+    assert main(["--config", tiny, "--run-dir", "run", "--sample-tokens", "0"]) == 0  # conftest.py
+    out = capsys.readouterr().out
+    assert "metrics  " in out
+    assert "loss curve" not in out

@@ -87,3 +87,23 @@ def test_a_glob_that_matches_only_such_files_matches_nothing(folder):
 def test_a_path_may_start_with_the_home_directory(folder, monkeypatch):
     monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", os.path.abspath("project"))
     assert Corpus(["~/a.md", Path("~/*.md")]).files == (os.path.abspath("project/a.md"),) * 2
+
+
+@pytest.mark.parametrize("format", [None, "text"])
+def test_a_single_json_value_in_a_directory_is_skipped_unless_a_format_is_given(tmp_path, format):
+    for name, text in (("a.txt", "text"), ("b.json", '{"text": "a"}\n{"text": "b"}\n')):
+        (tmp_path / name).write_text(text)
+    single = tmp_path / "package.json"
+    single.write_text('{\n  "name": "a"\n}\n')
+    found = find_files(tmp_path, format)
+    names = ["a.txt", "b.json", "package.json"] if format else ["a.txt", "b.json"]
+    assert found.files == tuple(str(tmp_path / name) for name in names)
+    assert found.skipped == ({} if format else {str(single): "a single JSON value"})
+    assert Corpus(tmp_path, field="text", format=format, allow_unused=True).files == found.files
+    assert find_files(single).files == (str(single),)  # the user has named it
+
+
+def test_a_directory_with_only_single_json_values_says_how_to_read_them(tmp_path):
+    (tmp_path / "all.json").write_text('[{"text": "a"}]')
+    with rejects(None, "all.json", "format='text'"):
+        find_files(tmp_path)

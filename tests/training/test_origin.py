@@ -10,8 +10,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from cs336_basics import Tokenizer, train_bpe
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
@@ -360,3 +362,24 @@ def test_instruction_data_adds_its_special_tokens_to_the_model(folder, tmp_path)
     resumed, whole = outcome(tmp_path / "run"), outcome(tmp_path / "whole")
     names = [name for name in whole if not name.startswith("data/")]  # it names the directory
     assert {name: resumed[name] for name in names} == {name: whole[name] for name in names}
+
+
+@pytest.mark.parametrize("damage", ["foreign", "not finite"])
+def test_weights_that_cannot_be_used_are_refused_before_the_text_is_encoded(
+    folder, new_text, tmp_path, damage
+):
+    shutil.copytree(folder / "old", tmp_path / "old")
+    run = RunDirectory(tmp_path / "old")
+    if damage == "foreign":
+        path, match = run.path, "step_00000006"
+        other = dataclasses.replace(SHAPE, d_ff=32)
+        train(config_for(new_text, model=other), tmp_path / "other")
+        shutil.copy(RunDirectory(tmp_path / "other").checkpoint(6), run.checkpoint(6))
+    else:
+        path, match = tmp_path / "exported", "lm_head"
+        export_model(*load_run(run.path), "huggingface", path)
+        tensors = load_file(path / "model.safetensors")
+        tensors["lm_head.weight"][0, 0] = float("nan")
+        save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=match):
+        start_from(config_for(new_text, init_from=path))

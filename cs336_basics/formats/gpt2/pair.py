@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.messages import counted, short_repr
+from cs336_basics._support.messages import counted, json_kind, short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics._support.warnings import warn
@@ -216,8 +216,12 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """
     strings = parse_json(_read(path), path, unique_keys)
     if not isinstance(strings, dict):
+        raise InputError(f"{path} must contain an object of token -> id, got {json_kind(strings)}")
+    if isinstance(strings.get("model"), dict):
         raise InputError(
-            f"{path} must contain an object of token -> id, got a {type(strings).__name__}"
+            "is a tokenizer.json, not a vocab.json",
+            place=os.fspath(path),
+            remedy="call Tokenizer.from_directory",
         )
     try:
         return vocab_of_strings(strings, plain_text=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import json_kind, short_repr
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.warnings import warn
 from cs336_basics.formats.byte_strings import (
@@ -119,7 +119,7 @@ def parse_tokenizer_json(
         UserWarning: If the pre-tokenizer cannot be compiled.
     """
     if not isinstance(content, dict):
-        raise InputError(f"the file must contain an object, got a {type(content).__name__}")
+        raise InputError(f"the file must contain an object, got {json_kind(content)}")
     check_is_tokenizer_json(content)
     if content.get("version", VERSION) not in (None, VERSION):
         raise InputError(

@@ -97,11 +97,15 @@ PATTERNS: dict[str, str] = {
 """Regular expressions by name, in the syntax of the `regex` module."""
 
 # Each group of three digits from the right looks ahead to the end of its number. A group after a
-# digit need not: the group before it has found that only groups of three digits follow.
+# digit need not: the group before it has found that only groups of three digits follow. The first
+# group tries each length once, with a possessive lookahead, because `regex` takes quadratic time to
+# go back through a long repetition: 800,000 digits took 9 seconds.
+_WHOLE_GROUPS = r"(?=(?:\p{N}{3})*+(?!\p{N}))"
+_FIRST_GROUP = rf"(?:\p{{N}}{_WHOLE_GROUPS}|\p{{N}}{{2}}{_WHOLE_GROUPS}|\p{{N}}{{3}})"
 SEARCHED = {
     name: re.sub(
-        rf" ?\??{re.escape(FROM_THE_RIGHT)}",
-        lambda group: rf"(?<=\p{{N}})\p{{N}}{{3}}|{group[0]}",
+        rf"( ?\??){re.escape(FROM_THE_RIGHT)}",
+        lambda group: rf"(?<=\p{{N}})\p{{N}}{{3}}|{group[1]}{_FIRST_GROUP}",
         expression,
     )
     for name, expression in PATTERNS.items()

@@ -96,7 +96,7 @@ def format_of_json(head: bytes, path: str) -> str:
     """
     if _is_json_lines(head):
         return "jsonl"
-    if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
+    if _starts_as_json(head):
         raise InputError(
             f"{path} is a single JSON value, not JSON Lines",
             remedy=(
@@ -107,6 +107,18 @@ def format_of_json(head: bytes, path: str) -> str:
             ),
         )
     return "text"
+
+
+def is_single_json(path: str) -> bool:
+    """Return whether a .json file is a single JSON value instead of one object per line."""
+    if named_format(path) != JSON:
+        return False
+    head = head_of(path)
+    return _starts_as_json(head) and not _is_json_lines(head)
+
+
+def _starts_as_json(head: bytes) -> bool:
+    return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
 def head_of(path: str) -> bytes:

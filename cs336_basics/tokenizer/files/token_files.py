@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import json_kind, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
 from cs336_basics._support.urls import is_url
 from cs336_basics.tokenizer.files.binary_tokens import ENDING, map_binary_tokens
@@ -280,7 +280,7 @@ def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, A
     except InputError as error:
         raise _damaged(path, f"metadata is not JSON: {error}") from error
     if not isinstance(metadata, dict):
-        raise _damaged(path, f"metadata must be an object, not {type(metadata).__name__}")
+        raise _damaged(path, f"metadata must be an object, not {json_kind(metadata)}")
     if not isinstance(metadata.get("tokenizer_hash"), str):
         raise _damaged(path, f"tokenizer_hash is {short_repr(metadata.get('tokenizer_hash'))}")
     for key in ("vocab_size", "num_bytes"):

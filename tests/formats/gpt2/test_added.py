@@ -107,7 +107,7 @@ def test_another_encoding_is_refused_unless_special_tokens_are_given(directory, 
 @pytest.mark.parametrize(
     ("name", "content", "shown"),
     [
-        ("added_tokens.json", [], "list"),
+        ("added_tokens.json", [], "an array"),
         ("added_tokens.json", {"<a>": "1"}, "'1'"),
         ("added_tokens.json", {"<a>": SIZE, "<b>": SIZE}, "'<b>'"),
         ("tokenizer_config.json", "{", "JSON"),

@@ -9,6 +9,7 @@ import warnings
 
 import pytest
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.gpt2.pair import contents, load_gpt2, load_merges, load_vocab
 from cs336_basics.tokenizer import Tokenizer
@@ -162,7 +163,7 @@ def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, fie
     ("content", "fields"),
     [
         (b'{"a": 0,\n "b" 1}', (None, "vocab.json", "line 2", 6)),
-        (b"[]", (None, "a list")),
+        (b"[]", (None, "an array")),
         (b'{"a": "0"}', (None, "b'a'", "'0'")),
         (b'{"a": 0, "b": 0}', (None, "b'a'", "b'b'", "id 0")),
         (b'{"a": 0, "b": 1, "a": 2}', (None, "'a'")),
@@ -205,3 +206,12 @@ def test_values_in_messages_are_shortened(tmp_path):
         with rejects(None, place=name) as caught:
             load(tmp_path / name)
         assert len(str(caught.value)) < 500 + len(str(tmp_path))
+
+
+def test_a_tokenizer_json_is_pointed_to_its_loader(tmp_path):
+    small_tokenizer().save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    with rejects("merges_filepath", "from_directory", kind=InputTypeError):
+        Tokenizer.from_files(file)
+    with rejects(None, "from_directory", place=file):
+        Tokenizer.from_files(file, file)

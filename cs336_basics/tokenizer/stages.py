@@ -165,7 +165,7 @@ class Stages:
         self.in_one = (
             second_is_plain
             and all(is_plainly_found(token) for token, _ in first.values())
-            and not (first and second and _may_overlap(first, second))
+            and not (first and second and _may_win(second, first))
             and not definition.adds_space
         )
         contents = [content for content in definition.splitter.special_tokens if content in found]
@@ -276,15 +276,17 @@ def is_plainly_found(token: AddedToken) -> bool:
     return not (token.lstrip or token.rstrip or token.single_word)
 
 
-def _may_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
-    """Return whether an occurrence of a token in `first` may overlap with one in `second`."""
-    # Of two occurrences that overlap, either one starts inside the other, or both start together.
-    first, second = sorted(first), sorted(second)
+def _may_win(later: Iterable[str], earlier: Iterable[str]) -> bool:
+    """Return whether one search for all tokens may prefer one in `later` to one in `earlier`.
+
+    Of two occurrences that overlap, either one starts inside the other, or both start together.
+    One search prefers the one that starts first, so it may start inside one in `later`.
+    """
+    earlier, later = sorted(earlier), sorted(later)
     return (
-        _starts_inside(first, second)
-        or _starts_inside(second, first)
-        or _starts_with(first, second)
-        or _starts_with(second, first)
+        _starts_inside(earlier, later)
+        or _starts_with(earlier, later)
+        or _starts_with(later, earlier)
     )
 
 

@@ -117,6 +117,34 @@ def test_ids_equal_the_reference(backend):
             assert tokenizer.encode_with_offsets(text)[0] == ids
 
 
+def test_one_search_finds_the_tokens_of_both_kinds_unless_the_second_could_win():
+    chooser = random.Random(62)
+    vocab, merges = trained()
+    in_one = Counter[bool]()
+    for _ in range(150):
+        contents = {
+            "".join(chooser.choices("ab<>", k=chooser.randrange(2, 5))) for _ in range(4)
+        } - {token.decode("latin-1") for token in vocab.values()}
+        tokens = [
+            AddedToken(text, normalized=i % 2 == 1) for i, text in enumerate(sorted(contents))
+        ]
+        definition = TokenizerDefinition(vocab, merges, tokens)
+        tokenizer = Tokenizer.of(definition)
+        in_one[stages.Stages.needed_by(definition) is None] += 1
+        for _ in range(20):
+            text = "".join(chooser.choices([*"ab<> ", *contents], k=chooser.randrange(9)))
+            assert tokenizer.encode(text) == reference_ids(tokenizer, text), (tokens, text)
+    assert min(in_one[True], in_one[False]) > 30
+
+
+def test_a_token_that_starts_in_one_of_the_first_search_needs_no_second_search():
+    tokens = [AddedToken("<｜/table>｜"), AddedToken("｜DSML｜", normalized=True)]
+    tokenizer = Tokenizer(BYTES, [], tokens)
+    assert stages.Stages.needed_by(tokenizer.definition) is None
+    text = "<｜/table>｜DSML｜ ｜DSML｜"
+    assert tokenizer.encode(text) == [256, *"DSML｜ ".encode(), 257]
+
+
 def test_a_text_in_pieces_gets_the_same_ids():
     chooser = random.Random(61)
     for definition, texts in random_cases():

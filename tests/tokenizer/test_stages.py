@@ -122,19 +122,17 @@ def test_one_search_finds_the_tokens_of_both_kinds_unless_the_second_could_win()
     vocab, merges = trained()
     in_one = Counter[bool]()
     for _ in range(150):
-        contents = {
-            "".join(chooser.choices("ab<>", k=chooser.randrange(2, 5))) for _ in range(4)
-        } - {token.decode("latin-1") for token in vocab.values()}
-        tokens = [
-            AddedToken(text, normalized=i % 2 == 1) for i, text in enumerate(sorted(contents))
-        ]
+        contents = {"".join(chooser.choices("ab<>", k=chooser.randrange(2, 5))) for _ in range(3)}
+        contents -= {token.decode("latin-1") for token in vocab.values()}
+        plain = sorted(contents)
+        tokens = [AddedToken(text, normalized=i % 2 == 1) for i, text in enumerate(plain)]
         definition = TokenizerDefinition(vocab, merges, tokens)
         tokenizer = Tokenizer.of(definition)
         in_one[stages.Stages.needed_by(definition) is None] += 1
         for _ in range(20):
-            text = "".join(chooser.choices([*"ab<> ", *contents], k=chooser.randrange(9)))
+            text = "".join(chooser.choices([*"ab<> ", *plain], k=chooser.randrange(9)))
             assert tokenizer.encode(text) == reference_ids(tokenizer, text), (tokens, text)
-    assert min(in_one[True], in_one[False]) > 30
+    assert min(in_one[True], in_one[False]) > 20, in_one
 
 
 def test_a_token_that_starts_in_one_of_the_first_search_needs_no_second_search():

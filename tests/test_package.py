@@ -144,6 +144,20 @@ def test_encoding_to_a_list_imports_no_large_library(tmp_path):
     assert run.stdout.strip() == f"{tokenizer.encode('the cat')} []"
 
 
+def test_encoding_a_batch_without_dropout_does_not_import_it(tmp_path):
+    """The import takes as long as encoding 200 kB of new text, and imports `inspect`."""
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path)
+    run = run_python(
+        "import sys\n"
+        "from cs336_basics import Tokenizer\n"
+        f"tokenizer = Tokenizer.from_pretrained({str(tmp_path)!r})\n"
+        "rows = tokenizer.encode_batch_array(['the cat'])\n"
+        "print(rows.ids.tolist(), 'cs336_basics.tokenizer.dropout' in sys.modules)"
+    )
+    assert run.stdout.strip() == f"{tokenizer.encode('the cat')} False"
+
+
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_imports_flow_one_way(folder):
     for path in (PACKAGE / folder).rglob("*.py"):

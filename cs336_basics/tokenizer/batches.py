@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -11,12 +11,14 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.ragged import offsets_of
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
-from cs336_basics.tokenizer.dropout import Dropout, checked_dropout
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.special_tokens import special_sets
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.dropout import Dropout
 
 _Encoded = TypeVar("_Encoded")
 
@@ -82,6 +84,11 @@ def with_dropout(
     encoder: Encoder, dropout: Dropout | None
 ) -> Callable[[list[str], frozenset[str], int], EncodedBatch] | None:
     """Return the method for `encode_texts` that encodes with dropout, or None without dropout."""
+    if dropout is None:
+        return None
+    # The import takes as long as encoding 200 kB of new text.
+    from cs336_basics.tokenizer.dropout import checked_dropout
+
     found = checked_dropout(dropout)
     if found is None:
         return None

@@ -32,8 +32,11 @@
 #include "encoding/superword_encoder.hpp"
 #include "encoding/text_cutter.hpp"
 #include "unicode/text_view.hpp"
+#include "word_merging/known_words.hpp"
 #include "word_merging/pair_ranks.hpp"
+#include "word_merging/self_made_tokens.hpp"
 #include "word_merging/word_group_merger.hpp"
+#include "word_merging/words.hpp"
 
 // The number of threads that can still be started on Linux; -1 if there is no limit.
 static int threads_left = -1;
@@ -588,6 +591,87 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
     }
 }
 
+// The bytes of each token of a vocabulary, by id.
+std::map<uint32_t, std::string> tokens_of(const Vocabulary& vocabulary) {
+    std::map<uint32_t, std::string> tokens;
+    for (int byte = 0; byte < 256; ++byte) tokens[vocabulary.byte_ids[byte]] = char(byte);
+    const size_t size = 256 + vocabulary.merges.size() / 3;
+    while (tokens.size() < size) {  // a merge may precede those that make its tokens
+        for (size_t i = 0; i < vocabulary.merges.size(); i += 3) {
+            const auto left = tokens.find(vocabulary.merges[i]);
+            const auto right = tokens.find(vocabulary.merges[i + 1]);
+            if (left == tokens.end() || right == tokens.end()) continue;
+            tokens.emplace(vocabulary.merges[i + 2], left->second + right->second);
+        }
+    }
+    return tokens;
+}
+
+void whole_words_become_their_tokens() {
+    std::mt19937 random(11);
+    size_t num_known = 0, num_unknown = 0;
+    for (int round = 0; round < 40; ++round) {
+        const Vocabulary vocabulary = random_vocabulary(random, 100);
+        const std::map<uint32_t, std::string> tokens = tokens_of(vocabulary);
+        std::map<std::string, uint32_t> ids;
+        size_t num_bytes = 0;
+        for (const auto& [id, token] : tokens) ids[token] = id, num_bytes += token.size();
+        Words words(num_bytes);
+        WholeWords whole_words;
+        for (const auto& [token, id] : ids) {
+            std::copy(token.begin(), token.end(), words.room());
+            words.add(token.size(), id);
+            whole_words.push_back({words.token(words.num_tokens() - 1), id});
+        }
+        check(words.index(), "the tokens are different");
+        const auto expected = [&](const std::string& word) {
+            const auto found = ids.find(word);
+            if (found != ids.end()) return std::vector<uint32_t>{found->second};
+            return merged<uint32_t>(vocabulary, word);
+        };
+
+        const MergeTable<uint32_t> table(vocabulary.byte_ids, vocabulary.merges.data(), 100);
+        const KnownWords known(words, self_made_tokens(table, vocabulary.merges.data(), 100));
+        for (const auto& [token, id] : ids) {
+            uint8_t padded[WORD_PADDING] = {};
+            if (token.size() > MAX_SHORT_WORD) continue;
+            std::copy(token.begin(), token.end(), padded);
+            const WordKey key = make_key(process_hash_seed(), padded, token.size());
+            const bool is_known = known.find(key) != NO_ID;
+            const auto one = std::vector<uint32_t>{id};
+            if (is_known) check(known.find(key) == id, "a known word has the id of its token");
+            if (is_known) check(merged<uint32_t>(vocabulary, token) == one, "merging makes it");
+            ++(is_known ? num_known : num_unknown);
+        }
+
+        const auto encoder = make_encoder(
+            false, vocabulary.byte_ids, vocabulary.merges.data(), vocabulary.joins, 1 << 20,
+            Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR, whole_words,
+            &words);
+        const auto worker = encoder->make_worker(0);
+        std::string text;
+        std::vector<uint32_t> ids_of_text;
+        const auto add = [&](const std::string& word) {
+            text += word;
+            for (const uint32_t id : expected(word)) ids_of_text.push_back(id);
+        };
+        for (int i = 0; i < 300; ++i) add(" " + random_word(random, 1 + random() % 20));
+        for (const auto& [token, id] : ids) {
+            if (token[0] == ' ' && token.size() > 1 && token.find(' ', 1) == token.npos) add(token);
+            std::vector<uint32_t> out(token.size() + OUTPUT_SLACK);
+            out.resize(worker->encode_word(bytes_of(token), token.size(),
+                                           bytes_of(token) + token.size(), out.data()));
+            check(out == std::vector<uint32_t>{id}, "a token is a whole word");
+        }
+        const auto other = encoder->make_worker(0);
+        std::vector<uint32_t> out(text.size() + OUTPUT_SLACK);
+        out.resize(other->encode(bytes_of(text), text.size(), SpecialIds(), out.data(), NO_ID,
+                                 nullptr));
+        check(out == ids_of_text, "whole words are not merged, and other words are");
+    }
+    check(num_known > 1000 && num_unknown > 100, "merges make some of the tokens");
+}
+
 void a_cancelled_text_leaves_nothing_behind() {
     std::mt19937 random(9);
     const Vocabulary vocabulary = random_vocabulary(random, 60);
@@ -648,5 +732,6 @@ int main() {
             a_text_has_the_ids_of_its_words(narrow, cache_bytes);
         }
     }
+    whole_words_become_their_tokens();
     a_cancelled_text_leaves_nothing_behind();
 }

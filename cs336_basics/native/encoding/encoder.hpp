@@ -13,11 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,13 +25,16 @@
 #include "encoding/join_filter.hpp"
 #include "encoding/joined_spans.hpp"
 #include "encoding/line_cutter.hpp"
+#include "word_merging/known_words.hpp"
 #include "word_merging/merge_table.hpp"
 #include "word_merging/self_made_tokens.hpp"
 #include "encoding/segment_cutter.hpp"
 #include "encoding/word_cache.hpp"
 #include "word_merging/dropout_merger.hpp"
+#include "word_merging/unmerged_words.hpp"
 #include "word_merging/word_group_merger.hpp"
 #include "word_merging/word_merger.hpp"
+#include "word_merging/words.hpp"
 #include "scanning/scanner.hpp"
 #include "scanning/special_tokens.hpp"
 
@@ -135,10 +134,12 @@ template <class Id>
 class TypedEncoder final : public Encoder {
   public:
     // `byte_ids` and `merges` are the same as for MergeTable, and `joins` contains the join of
-    // each merge. `cache_bytes` is the budget that the workers' caches share.
+    // each merge. `cache_bytes` is the budget that the workers' caches share. If there are whole
+    // words, new words are looked up in `words`, which must outlive this object, before they are
+    // merged, unless it is null.
     TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, const std::vector<Join>& joins,
                  size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
-                 const WholeWords& whole_words = {})
+                 const WholeWords& whole_words = {}, const Words* words = nullptr)
         : merges_(byte_ids, merges, joins.size()),
           joins_(joins, process_hash_seed().multiplier),
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
@@ -148,6 +149,7 @@ class TypedEncoder final : public Encoder {
         if (whole_words.empty()) return;
         const std::vector<uint8_t> is_self_made =
             self_made_tokens(merges_, merges, joins.size());
+        if (words) known_ = KnownWords(*words, is_self_made);
         const std::atomic<bool> cancelled{false};
         WordMerger<Id> merger(merges_, simd_level, cancelled);
         std::vector<Id> ids;
@@ -156,10 +158,7 @@ class TypedEncoder final : public Encoder {
             ids.resize(word.size + OUTPUT_SLACK);
             const Id* const end = merger.merge(word.data, word.size, ids.data());
             const bool is_merged = end - ids.data() == 1 && ids[0] == Id(id);
-            if (!is_merged) {
-                unmerged_.emplace(std::string(reinterpret_cast<const char*>(word.data), word.size),
-                                  id);
-            }
+            if (!is_merged) unmerged_.add(word, id);
         }
     }
 
@@ -180,9 +179,6 @@ class TypedEncoder final : public Encoder {
 
   private:
     using Cache = WordCache<Id>;
-    // The whole words whose tokens the merges do not produce; usually only a few. This is a sorted
-    // map, so that no input can make lookups slow.
-    using UnmergedWords = std::map<std::string, uint32_t, std::less<>>;
 
   public:
     class Worker final : public EncodingWorker {
@@ -193,6 +189,7 @@ class TypedEncoder final : public Encoder {
               merges_(encoder.merges_),
               joins_(encoder.joins_),
               unmerged_(encoder.unmerged_),
+              known_(encoder.known_),
               scanner_(encoder.scanner_),
               joints_(encoder.joints_),
               merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
@@ -585,10 +582,9 @@ class TypedEncoder final : public Encoder {
             }
             // An unmerged word has different ids than a part or segment with the same bytes, so
             // neither is cached.
-            const std::string_view text(reinterpret_cast<const char*>(word), length);
-            if (const auto found = unmerged_.find(text); found != unmerged_.end()) {
+            if (const uint32_t* const id = unmerged_.find(key.hash, word, length)) {
                 if (PIECE != WORD) return merger_.merge(word, length, out);
-                *out = Id(found->second);
+                *out = Id(*id);
                 return out + 1;
             }
             if (PIECE == SEGMENT) return merge_new(key, word, length, out);
@@ -598,6 +594,7 @@ class TypedEncoder final : public Encoder {
                 if (!merger_.takes_groups()) return merge_new(key, word, length, out);
                 if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);
                 gaps_[num_gaps_++] = {key, word, length, out};
+                known_.prefetch(key);
                 return out + length;
             }
             if (PIECE == WORD && length > MAX_UNCUT && std::memchr(word, ' ', length)) {
@@ -611,18 +608,31 @@ class TypedEncoder final : public Encoder {
         CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
 
         CS336_NOINLINE Id* fill_some_gaps(Id* end) {
-            const bool is_group = num_gaps_ > 1;
+            uint32_t known[WordGroupMerger<Id>::CAPACITY];
+            size_t num_unknown = 0;
+            for (size_t i = 0; i < num_gaps_; ++i) {
+                known[i] = known_.find(gaps_[i].key);
+                num_unknown += known[i] == NO_ID;
+            }
+            const bool is_group = num_unknown > 1;
             if (is_group) {
                 group_merger_.clear();
                 for (size_t i = 0; i < num_gaps_; ++i) {
-                    group_merger_.add(gaps_[i].word, gaps_[i].length);
+                    if (known[i] == NO_ID) group_merger_.add(gaps_[i].word, gaps_[i].length);
                 }
                 group_merger_.merge();
             }
+            size_t merged = 0;
             end = close_gaps(gaps_, num_gaps_, end, [&](size_t i, Id* ids) {
                 const Gap& gap = gaps_[i];
-                Id* const out =
-                    is_group ? group_merger_.ids(i, ids) : merger_.merge(gap.word, gap.length, ids);
+                Id* out;
+                if (known[i] != NO_ID) {
+                    *ids = Id(known[i]);
+                    out = ids + 1;
+                } else {
+                    out = is_group ? group_merger_.ids(merged++, ids)
+                                   : merger_.merge(gap.word, gap.length, ids);
+                }
                 if (!cache_.find(gap.key, gap.word)) {  // a word may occur twice in the group
                     cache_.insert(gap.key, gap.word, ids, out - ids);
                 }
@@ -704,6 +714,7 @@ class TypedEncoder final : public Encoder {
         const MergeTable<Id>& merges_;
         const JoinFilter& joins_;
         const UnmergedWords& unmerged_;
+        const KnownWords& known_;
         const Scanner scanner_;
         const Joints& joints_;
         WordMerger<Id> merger_;
@@ -722,7 +733,8 @@ class TypedEncoder final : public Encoder {
   private:
     const MergeTable<Id> merges_;
     const JoinFilter joins_;
-    UnmergedWords unmerged_;
+    UnmergedWords unmerged_;  // the whole words whose tokens the merges do not make
+    KnownWords known_;
     const std::shared_ptr<CacheBudget> budget_;
     const Scanner scanner_;
     const Joints joints_;

@@ -319,7 +319,8 @@ template <class Id>
 std::unique_ptr<Encoder> make_typed_encoder(const uint32_t* byte_ids, const uint32_t* merges,
                                             const std::vector<Join>& joins, size_t cache_bytes,
                                             Scanner scanner, SimdLevel simd_level,
-                                            const WholeWords& whole_words = {}) {
+                                            const WholeWords& whole_words = {},
+                                            const Words* words = nullptr) {
     if (whole_words.empty()) {
         SuperwordMerges<Id> superwords(merges, joins);
         if (superwords.are_useful()) {
@@ -329,7 +330,7 @@ std::unique_ptr<Encoder> make_typed_encoder(const uint32_t* byte_ids, const uint
         }
     }
     return std::make_unique<TypedEncoder<Id>>(byte_ids, merges, joins, cache_bytes,
-                                              std::move(scanner), simd_level, whole_words);
+                                              std::move(scanner), simd_level, whole_words, words);
 }
 
 // Return an encoder with 16-bit ids if `narrow`, otherwise with 32-bit ids. The other arguments are

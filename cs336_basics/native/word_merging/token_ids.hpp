@@ -45,6 +45,13 @@ class TokenIds {
         return slots_[slot_of(key)].id;
     }
 
+    // Like `find`, for the key of at most MAX_SHORT_WORD bytes.
+    CS336_INLINE uint32_t find(const WordKey& key) const { return slots_[slot_of(key)].id; }
+    // Prefetch the first slot of a key.
+    CS336_INLINE void prefetch(const WordKey& key) const {
+        CS336_PREFETCH(&slots_[key.hash >> shift_]);
+    }
+
     // Add tokens, at most `num_tokens`, whose bytes must outlive this object. Returns false if two
     // are the same or one is empty.
     bool insert_all(const std::vector<TextSpan>& tokens, const std::vector<uint32_t>& ids) {

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "base/hashing.hpp"
+#include "base/word_key.hpp"
 #include "unicode/text_view.hpp"
 #include "word_merging/token_ids.hpp"
 
@@ -49,6 +51,9 @@ class Words {
     }
     // The id of a token, or NO_ID.
     uint32_t find(const uint8_t* bytes, size_t size) const { return index_->find(bytes, size); }
+    // Like `find`, for the key of at most MAX_SHORT_WORD bytes with the seed of the process.
+    CS336_INLINE uint32_t find(const WordKey& key) const { return index_->find(key); }
+    CS336_INLINE void prefetch(const WordKey& key) const { index_->prefetch(key); }
     // Add a few tokens after `index`. Returns false if there are too many, or a token is empty or
     // not new.
     bool add_more(const std::vector<std::pair<std::string, uint32_t>>& more) {

@@ -10,6 +10,7 @@ from cs336_basics._support.simd_levels cimport SimdLevel
 from cs336_basics.splitting.scanners cimport Scanner
 from cs336_basics.text.failures cimport Failure
 from cs336_basics.text.text_views cimport Buffer, TextSpan, TextView
+from cs336_basics.tokenizer._vocabulary cimport CppWords
 
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
@@ -118,7 +119,7 @@ cdef extern from "encoding/superword_encoder.hpp" namespace "cs336" nogil:
     unique_ptr[CppEncoder] make_encoder(
         cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, const vector[Join]& joins,
         size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
-        const WholeWords& whole_words) except +
+        const WholeWords& whole_words, const CppWords* words) except +
 
 
 cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:

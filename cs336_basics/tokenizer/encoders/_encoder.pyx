@@ -145,6 +145,7 @@ cdef class Encoder:
     """
 
     cdef unique_ptr[CppEncoder] encoder
+    cdef Words words       # the encoder reads them
     cdef list idle         # idle workers
     cdef list id_objects   # int object of each id; None until some ids were listed
     cdef size_t num_listed
@@ -181,8 +182,9 @@ cdef class Encoder:
                     whole_words.push_back(WholeWord(c_words.token(token), c_words.id(token)))
         self.encoder = make_encoder(
             self.narrow, c_byte_ids, merges.data(), joins, cache_size, self.scanner, c_simd_level,
-            whole_words,
+            whole_words, c_words,
         )
+        self.words = words
         self.idle = []
 
     @property

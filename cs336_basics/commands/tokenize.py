@@ -139,6 +139,10 @@ class _Painter:
         self._special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
         self._number = 0
 
+    def token(self, token_id: int) -> bytes:
+        """Return a token. The dict of all tokens would take longer to make than a few lines."""
+        return self.tokenizer.decode_bytes([token_id])
+
     def paint(self, token_id: int, line_end: str = "") -> str:
         """Return a token as text for the terminal.
 
@@ -151,7 +155,7 @@ class _Painter:
         background = _BACKGROUNDS[self._number % len(_BACKGROUNDS)]
         self._number += 1
         painted = []
-        for text, kind in visible_parts(self.tokenizer.vocab[token_id]):
+        for text, kind in visible_parts(self.token(token_id)):
             style, reset = background + _FOREGROUNDS.get(kind, _OTHER_FOREGROUND), _RESET
             if token_id in self._special:
                 style = _SPECIAL
@@ -164,13 +168,12 @@ class _Painter:
 
 
 def _print_text(painter: _Painter, files: Sequence[str]) -> None:
-    vocab = painter.tokenizer.vocab
     at_start = True  # of a line
     for ids in _encoded(painter.tokenizer, files):
         written = []
         for token_id in ids:
             written += ["" if at_start else painter.between, painter.paint(token_id, "\n")]
-            at_start = vocab[token_id].endswith(b"\n")
+            at_start = painter.token(token_id).endswith(b"\n")
         show("".join(written), is_safe=True)
     if not at_start:
         show("\n")

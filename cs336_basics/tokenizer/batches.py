@@ -54,15 +54,16 @@ def encode_texts(
     texts = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)
     sets = special_sets(encoder, allowed_special, disallowed_special)
     special, disallowed = sets
-    for index, text in enumerate(texts):
-        if isinstance(text, str) and not disallowed:
-            continue
-        try:
-            check_is_str(text)
-            sets.check(text)
-        except InputError as error:
-            raise error.at(f"text {index:,}") from None
-    num_workers = useful_workers(num_workers, sum(map(len, texts)))
+    if disallowed or not set(map(type, texts)) <= {str}:
+        for index, text in enumerate(texts):
+            try:
+                check_is_str(text)
+                sets.check(text)
+            except InputError as error:
+                raise error.at(f"text {index:,}") from None
+    num_workers = resolve_num_workers(num_workers)
+    if num_workers > 1:
+        num_workers = useful_workers(num_workers, sum(map(len, texts)))
     try:
         return encode(texts, special, num_workers)
     except UnicodeEncodeError:

@@ -64,7 +64,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-_WRITTEN_OUT = {"lr": "learning_rate"}
+_OTHER_NAMES = {"lr": "learning_rate", "block_size": "context_length", "iters": "steps"}
+"""Names of options in other programs, and what they are called here."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -76,11 +77,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     def plain(option: str) -> str:  # users often write d_model for --model.d-model
         return option.lstrip("-").split(".")[-1].replace("-", "_")
 
-    last = _WRITTEN_OUT.get(plain(name), plain(name))
+    last = _OTHER_NAMES.get(plain(name), plain(name))
     near = [other for other in known if plain(other) == last]
+    if not near:  # optimizer for optimizer.kind, the first option of a section
+        near = [other for other in known if other.lstrip("-").startswith(f"{last}.")][:1]
     if not near and len(last) > 3:  # learning_rate for max_learning_rate
         near = [other for other in known if last in plain(other)][:3]
     if not near:
-        close = difflib.get_close_matches(last, map(plain, known), n=1)
+        close = difflib.get_close_matches(last, map(plain, known), n=1, cutoff=0.7)
         near = [other for other in known if plain(other) in close][:1]
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -171,6 +171,13 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
                     argument=name,
                     remedy=("remove it, or choose another ", Argument(f"{section}.kind")),
                 )
+            inside = next((other for other in known if other.startswith(f"{name}.")), None)
+            if inside is not None:  # perhaps a file with a section whose lines are comments
+                raise InputError(
+                    "is a section of options, not an option",
+                    argument=name,
+                    remedy=("set options in it, such as ", Argument(inside), ", or remove it"),
+                )
             raise InputError(f"is not an option{nearest(name, known)}", argument=name[:100])
         section, _, key = name.rpartition(".")
         sections.setdefault(section, {})[key] = _checked(name, value, known[name])

@@ -100,7 +100,13 @@ def _blocks(name: str) -> Iterator[bytes]:
         stdin: Any = sys.stdin.buffer
         yield from iter(lambda: stdin.read1(_BLOCK), b"")
         return
-    with open(name, "rb", buffering=0) as file:
+    try:
+        file = open(name, "rb", buffering=0)  # noqa: SIM115 -- closed below
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{name} does not exist; to show the tokens of a text, pipe it into the command"
+        ) from None
+    with file:
         yield from iter(lambda: file.read(_BLOCK), b"")
 
 

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from cs336_basics._support.arguments import check_choice, check_is_number, checked_integer
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.model.kv_cache import LayerCache
-from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
+from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32, check_ids
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
@@ -54,6 +54,9 @@ def scaled_dot_product_attention(
     Returns:
         Weighted sums of the values, shape (..., queries, d_v).
 
+    Raises:
+        TypeError: If the mask is not Boolean.
+
     Example:
         >>> import torch
         >>> from cs336_basics.model import scaled_dot_product_attention
@@ -64,6 +67,12 @@ def scaled_dot_product_attention(
     # Scaling Q instead of the scores keeps float16 products in range.
     scores = torch.einsum("...qd,...kd->...qk", Q / math.sqrt(Q.shape[-1]), K)
     if mask is not None:
+        if mask.dtype != torch.bool:  # numbers could also mean values to add
+            raise InputTypeError(
+                f"must be Boolean, True where a query attends to a key, got {mask.dtype}",
+                argument="mask",
+                remedy="convert with .bool()",
+            )
         scores = scores.masked_fill(~mask, -math.inf)
     weights = softmax(scores, dim=-1).to(V.dtype)  # (..., queries, keys)
     return torch.einsum("...qk,...kv->...qv", weights, V)
@@ -236,7 +245,19 @@ class RotaryPositionalEmbedding(Module):
             x: Queries or keys, shape (..., sequence, d_k).
             token_positions: Integers in 0 .. max_seq_len - 1, shape (..., sequence), broadcast
                 against the batch dimensions of x. Defaults to 0, 1, 2, ...
+
+        Raises:
+            ValueError: If there are no positions and x has more than `max_seq_len` of them.
+            TypeError, IndexError: If the positions are not integers in this range; see
+                `check_ids`.
         """
+        if token_positions is not None:
+            check_ids(token_positions, self.cos.shape[0], "token_positions")
+        elif not torch.compiler.is_compiling() and x.shape[-2] > self.cos.shape[0]:
+            raise InputError(
+                f"must have at most {self.cos.shape[0]} positions, max_seq_len, got {x.shape[-2]}",
+                argument="x",
+            )
         positions = slice(x.shape[-2]) if token_positions is None else token_positions
         cos, sin = self.cos[positions], self.sin[positions]  # (..., sequence, d_k / 2) each
         pairs = x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2)

@@ -17,6 +17,7 @@ from torch.nn import Module, Parameter
 
 from cs336_basics._support.arguments import check_is_number, checked_integer
 from cs336_basics._support.errors import InputTypeError
+from cs336_basics._support.messages import short_repr
 from cs336_basics.model.init import draw_matrix, draw_table, has_values
 
 
@@ -264,22 +265,33 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def check_ids(token_ids: Tensor, vocab_size: int) -> None:
-    """Check that token ids can index a table with `vocab_size` rows.
+def check_is_tensor(argument: str, value: object) -> None:
+    """Raise TypeError if an argument is not a tensor."""
+    if not isinstance(value, Tensor):
+        raise InputTypeError(
+            f"must be a tensor, got {short_repr(value)}",
+            argument=argument,
+            remedy="convert it with torch.as_tensor",
+        )
+
+
+def check_ids(token_ids: Tensor, vocab_size: int, argument: str = "token_ids") -> None:
+    """Check that token ids, or other integers, can index a table with `vocab_size` rows.
 
     Values are checked only on the CPU and outside `torch.compile`. On a GPU, the check would make
     the host wait for the device, and the kernel has its own check.
 
     Raises:
-        TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool tensors as
-            masks.
+        TypeError: If they are not a tensor, or the dtype is not int32 or int64. Torch would treat
+            uint8 and bool tensors as masks.
         IndexError: If a value is out of range. Torch would count negative values from the end.
     """
+    check_is_tensor(argument, token_ids)
     dtype = token_ids.dtype
     if dtype not in (torch.int32, torch.int64):
         raise InputTypeError(
             f"must be int32 or int64, got {dtype}",
-            argument="token_ids",
+            argument=argument,
             remedy="convert with .long()",
         )
     if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
@@ -289,4 +301,5 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     smallest, largest = (int(value) for value in torch.aminmax(token_ids))
     if smallest < 0 or largest >= vocab_size:
         bad = smallest if smallest < 0 else largest
-        raise IndexError(f"token ids must be between 0 and {vocab_size - 1}, got {bad}")
+        name = argument.replace("_", " ")
+        raise IndexError(f"{name} must be between 0 and {vocab_size - 1}, got {bad}")

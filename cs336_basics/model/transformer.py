@@ -36,6 +36,7 @@ from cs336_basics.model.layers import (
     SiLUFeedForward,
     SwiGLU,
     at_least_float32,
+    check_is_tensor,
 )
 from cs336_basics.model.shapes import Role, weights
 
@@ -231,6 +232,7 @@ class TransformerLM(Module):
         self, token_ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None
     ) -> Tensor:
         """Return the input to the output head, (..., sequence, d_model); see `forward`."""
+        check_is_tensor("token_ids", token_ids)
         sequence = token_ids.shape[-1]
         length = sequence + (max(cache.lengths) if cache is not None else 0)
         if length > self.config.context_length:

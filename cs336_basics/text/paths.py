@@ -112,7 +112,8 @@ def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
         mode = os.stat(name).st_mode
     except (FileNotFoundError, NotADirectoryError):
         if not glob.has_magic(name):
-            raise FileNotFoundError(f"{name!r} does not exist") from None
+            hint = f"; {IN_MEMORY}" if "\n" in name else ""
+            raise FileNotFoundError(f"{name!r} does not exist{hint}") from None
         files = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
         if "**" in name:
             files = _without_skipped(files, name, found.skipped)

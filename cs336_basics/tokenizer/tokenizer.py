@@ -207,7 +207,7 @@ class Tokenizer:
 
     @property
     def vocab(self) -> dict[int, bytes]:
-        """Mapping of id -> token, including added tokens."""
+        """Mapping of id -> token, including added tokens. Do not change it."""
         return self.encoder.definition.vocab
 
     @property

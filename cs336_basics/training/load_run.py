@@ -19,6 +19,7 @@ from cs336_basics.model.config import context_fits
 from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
 from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.training.busy_cores import warn_if_threads_spin
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
@@ -111,7 +112,7 @@ def load_run(
         device: Device for the model: cpu, cuda, cuda:N, mps or auto.
 
     Raises:
-        FileNotFoundError: If `path` is not a run directory or has no checkpoint.
+        FileNotFoundError: If `path` is not a run directory, or has no checkpoint or no tokenizer.
         ValueError: If the run has no such checkpoint, the checkpoint is damaged, belongs to another
             run, does not fit the run's model or has weights that are not finite, the tokenizer has
             more ids than the model, or this machine does not have the device.
@@ -124,6 +125,8 @@ def load_run(
     run = RunDirectory(path)
     run.check_exists()
     source = run.find_checkpoint(checkpoint)
+    if not (file := run.tokenizer / TOKENIZER_FILE).exists():
+        raise FileNotFoundError(f"{file} does not exist; restore the run's own tokenizer")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     whole_config = load_config(run.config)
     config = whole_config.model

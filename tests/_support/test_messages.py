@@ -67,18 +67,28 @@ def test_a_number_has_a_singular_or_plural_noun(number, found):
         ("model.d_modle", "; did you mean 'model.d_model'?"),
         ("learning_rate", "; did you mean 'schedule.max_learning_rate'?"),
         ("optimizer.lr", "; did you mean 'schedule.max_learning_rate'?"),
+        ("block_size", "; did you mean 'model.context_length'?"),
+        ("optimizer", "; did you mean 'optimizer.kind'?"),
         ("epochs", ""),
         ("qqqq", ""),
     ],
 )
 def test_the_nearest_name_is_suggested(name, found):
-    names = ["model.d_model", "schedule.max_learning_rate", "products"]
+    names = [
+        "model.d_model",
+        "model.context_length",
+        "data.normalizer",
+        "optimizer.kind",
+        "optimizer.eps",
+        "schedule.max_learning_rate",
+        "products",
+    ]
     assert nearest(name, names) == found
 
     def shown(text):  # on the command line; dashes at the start do not make two names similar
         return text.replace("_", "-").replace("'", "'--", 1)
 
-    options = ["--model.d-model", "--schedule.max-learning-rate", "--products"]
+    options = ["--" + option.replace("_", "-") for option in names]
     assert nearest("--" + name, options) == shown(found)
 
 

@@ -167,7 +167,7 @@ def test_the_parts_of_several_files_are_printed(work, capsys):
         (["--parts", "--count"], "pass one"),
         (["--parts", "large.txt"], "1,000,000"),
         (["--merges", "a", "text.txt"], "'text.txt'"),
-        (["missing.txt"], "missing.txt: No such file"),
+        (["missing.txt"], "missing.txt does not exist"),
         (["."], "Is a directory"),
         (["--merges", "a" * 1001], "1,001"),
         (["--merges", "\udcff"], "surrogate"),
@@ -186,3 +186,8 @@ def test_tokens_that_are_escape_sequences_do_not_reach_the_terminal(work, capsys
     (work / "text.txt").write_bytes(b"\x1b[2J \x1b[31m")
     for words in (["text.txt"], ["text.txt", "--ids"], ["--merges", "\x1b[2J \x1b[31m"]):
         assert "\x1b" not in run(capsys, *words)
+
+
+def test_a_text_in_place_of_a_file_has_a_hint(work, capsys):
+    assert tokenize(["--tokenizer", "tok", "the cat"]) == 2
+    assert re.search("the cat does not exist; .* pipe it", capsys.readouterr().err)

@@ -282,3 +282,21 @@ def test_products_beyond_float16_do_not_overflow(implementation):
     Q, V = torch.full((1, 3, 64), 60.0, dtype=torch.float16), torch.ones(1, 3, 64).half()
     out = CAUSAL_ATTENTION[implementation](Q, Q, V)
     assert torch.equal(out, V)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_a_mask_that_is_not_boolean_is_rejected(dtype):
+    q = torch.zeros(2, 4)
+    with rejects("mask", dtype, kind=InputTypeError):
+        scaled_dot_product_attention(q, q, q, torch.ones(2, 2, dtype=dtype))
+
+
+@pytest.mark.parametrize("bad", [-1, 8])
+def test_positions_beyond_the_table_are_rejected(bad):
+    rope = RotaryPositionalEmbedding(10_000.0, 4, 8)
+    with pytest.raises(IndexError, match=f"token positions must be between 0 and 7, got {bad}"):
+        rope(torch.zeros(2, 4), torch.tensor([0, bad]))
+    with rejects("token_positions", "bool", kind=InputTypeError):  # torch would read a mask
+        rope(torch.zeros(2, 4), torch.ones(2, dtype=torch.bool))
+    with rejects("x", 8, 9):
+        rope(torch.zeros(9, 4))

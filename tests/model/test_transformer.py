@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import math
 
+import numpy
 import pytest
 import torch
 from torch.testing import assert_close
@@ -442,3 +443,10 @@ def test_compiled_code_equals_uncompiled_code(attention):
         version(ids).square().mean().backward()
         gradients.append([p.grad.clone() for p in model.parameters()])
     assert_close(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("ids", [[[1, 2]], numpy.array([[1, 2]])])
+def test_ids_that_are_no_tensor_are_rejected(ids):
+    model = TransformerLM(ModelConfig(vocab_size=8, context_length=4, d_model=8, num_heads=2))
+    with rejects("token_ids", "a tensor", "1", kind=InputTypeError):
+        model(ids)

@@ -72,6 +72,11 @@ def test_a_text_in_place_of_a_path_is_rejected(paths):
         expand_paths(paths)
 
 
+def test_a_short_text_in_place_of_a_path_has_a_hint():
+    with pytest.raises(FileNotFoundError, match="train_from_iterator"):
+        expand_paths("Once upon a time\nthere was a cat")
+
+
 @pytest.mark.parametrize("pattern", ["runs/one", "runs/*/*.md", "runs/one/**/*.md"])
 def test_a_directory_that_is_named_is_entered(folder, pattern):
     assert "runs/one/b.md" in expand_paths(pattern)

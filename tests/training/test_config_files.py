@@ -255,3 +255,11 @@ def test_paths_in_a_file_may_start_with_the_home_directory(tmp_path, monkeypatch
     assert data.train_path == (str(tmp_path / "a.txt"), "b~.txt")
     found = [data.valid_path, data.tokenizer, data.data_dir]
     assert found == [str(tmp_path / name) for name in ("c", "t", "d")]
+
+
+@pytest.mark.parametrize("text", ["model:\n  # d_model: 64\n", "model: 3\n"])
+def test_a_section_without_options_is_called_a_section(tmp_path, text):
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with rejects("model", "section", "model.", place=path):
+        load_config(path)

@@ -124,3 +124,10 @@ def test_a_path_may_start_with_the_home_directory(run, monkeypatch):
     checkpoint = f"~/{run.run.checkpoint(2).relative_to(path.parent)}"
     model, _ = load_run(f"~/{path.name}", checkpoint=checkpoint)
     assert torch.equal(model(torch.arange(5)), run.model(torch.arange(5)))
+
+
+def test_a_run_without_its_tokenizer_is_not_told_to_train_another(run, tmp_path):
+    shutil.copytree(with_config(run), tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "tokenizer")
+    with pytest.raises(FileNotFoundError, match="restore the run's own tokenizer"):
+        load_run(tmp_path / "copy")

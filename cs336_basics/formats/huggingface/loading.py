@@ -83,7 +83,9 @@ def load_tokenizer_json(
                 raise other
             else:
                 raise FileNotFoundError(
-                    f"{path} does not exist; create it with `python -m cs336_basics train-bpe`"
+                    f"{path} does not exist; create it with `python -m cs336_basics train-bpe`, or "
+                    "save a tokenizer of the Hugging Face hub there: "
+                    "Tokenizer.from_pretrained(NAME).save(DIRECTORY)"
                 )
     with open_regular(path) as file:
         data = file.read()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +55,7 @@ RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"
 
 _MAX_SETTINGS = 1 << 24  # bytes
+_NAME = re.compile(r"[\w-]+")  # a name of an encoding or a model, rather than of a file
 
 
 def load_tiktoken(
@@ -180,7 +183,7 @@ def _found(source: Any) -> _Found:
             pat_str=settings["pat_str"],
             special_tokens=settings["special_tokens"],
         )
-    if not os.path.exists(path) and isinstance(source, str) and source.isidentifier():
+    if not os.path.exists(path) and isinstance(source, str) and _NAME.fullmatch(source):
         return _found_in_encoding(registered_encoding(source), place)
     content = _read(path)
     if content.lstrip()[:1] != b"{":
@@ -243,9 +246,11 @@ def registered_encoding(name: str) -> Any:
         ) from None
     known = sorted(tiktoken.list_encoding_names())
     if name not in known:
+        remedy = f"tiktoken's encodings are {', '.join(known)}"
+        with contextlib.suppress(KeyError):
+            remedy = f"did you mean {tiktoken.encoding_name_for_model(name)}, which it uses?"
         raise FileNotFoundError(
-            f"{name} is not a file, a directory or a tiktoken encoding; tiktoken's encodings are "
-            f"{', '.join(known)}"
+            f"{name} is not a file, a directory or a tiktoken encoding; {remedy}"
         )
     try:
         return tiktoken.get_encoding(name)

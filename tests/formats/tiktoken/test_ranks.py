@@ -149,6 +149,8 @@ def test_an_existing_file_comes_before_an_encoding(registered, tmp_path, monkeyp
 def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(FileNotFoundError, match=r"cl101k_base is not a file, .*cl100k_base"):
         Tokenizer.from_tiktoken("cl101k_base")
+    with pytest.raises(FileNotFoundError, match=r"gpt-4 is not a file, .* mean cl100k_base, "):
+        Tokenizer.from_tiktoken("gpt-4")
 
 
 def test_a_failed_download_is_reported_in_one_line(monkeypatch):

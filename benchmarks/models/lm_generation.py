@@ -15,7 +15,8 @@ implementations take turns, so that other load on the machine affects all of the
 processing the prompt and, with "bfloat16" and "int8", rounding the weights.
 
 With --busy, each implementation is also measured while a process of another program computes. With
---cpu-time, the rates are per second of CPU time of one thread, which other programs affect less.
+--cpu-time, each computes with one thread, and the rates are per second of CPU time of the process,
+which other programs affect less.
 """
 
 import argparse
@@ -170,7 +171,7 @@ def main():
     clock = time.perf_counter
     if options.cpu_time:
         torch.set_num_threads(1)
-        clock = time.thread_time
+        clock = time.process_time  # llama.cpp computes in a thread of its own
     precisions = PRECISIONS if options.precision is None else ["float32", *options.precision]
     for shape in options.shape or ["tinystories", "gpt2"]:
         room = SHAPES[shape].context_length - options.prompt_tokens

@@ -102,6 +102,13 @@ def recognized_directory(directory: str | os.PathLike[str]) -> InputError | None
             place=directory,
             remedy=f"read it with Tokenizer.from_tiktoken({directory!r})",
         )
+    inside = os.path.join(directory, "tokenizer")
+    if os.path.isfile(os.path.join(inside, "tokenizer.json")):
+        return InputError(
+            "this directory contains no tokenizer, but a directory with one, as a run does",
+            place=directory,
+            remedy=f"pass {inside}",
+        )
     likely = [name for name in sorted(names) if name.endswith((".model", ".tiktoken", ".json"))]
     likely += names & {"vocab.txt"}
     for name in likely:

@@ -9,7 +9,9 @@ import pytest
 from cs336_basics._support.errors import InputError
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.tokenizer import Tokenizer
+from tests.errors import rejects
 from tests.formats.exported import trained
+from tests.tokenizer.examples import small_tokenizer
 
 SENTENCEPIECE = b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x03<s>\x15\0\0\0\0\x18\x03\n\x08"
 WORDPIECE = b"[PAD]\n[unused1]\n[UNK]\n[CLS]\n[SEP]\nthe\n##s\n"
@@ -111,3 +113,10 @@ def _base64(byte: int) -> bytes:
     import base64
 
     return base64.b64encode(bytes([byte]))
+
+
+def test_a_run_is_pointed_to_its_tokenizer(tmp_path):
+    small_tokenizer().save(tmp_path / "run" / "tokenizer")
+    for load in (Tokenizer.from_directory, Tokenizer.from_pretrained):
+        with rejects(None, f"pass {tmp_path / 'run' / 'tokenizer'}", place=tmp_path / "run"):
+            load(tmp_path / "run")

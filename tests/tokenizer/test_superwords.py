@@ -93,6 +93,25 @@ def hostile_tokenizer(seed):
     return Tokenizer(vocab, merges, [END], pattern=pattern)
 
 
+def tokenizer_of_spaces(chooser):
+    """Return a tokenizer with random merges of spaces and letters, mostly after b"  "."""
+    spaces = [b" ", b" "]
+    tokens = [b"a", b"b", b"\n", b"."]
+    merges = [(b" ", b" ")] if chooser.random() < 0.9 else [(b" ", b"a"), (b" ", b" ")]
+    for _ in range(chooser.randint(1, 25)):
+        made = [*spaces, *tokens, *{b"".join(pair) for pair in merges}]
+        pair = chooser.choice([*spaces, *made]), chooser.choice([*spaces, b"a", *made])
+        if pair not in merges and len(b"".join(pair)) <= 10:
+            merges.append(pair)
+    words = list(merges)
+    for pair in [(b"a", b"."), (b"a.", b" "), (b"b", b" "), (b"b ", b"a"), (b".", b" ")]:
+        if pair not in words:  # join words
+            merges.append(pair)
+    vocab = {**BYTES, **dict(enumerate({b"".join(pair): None for pair in merges}, 256))}
+    patterns = [r"[^\n]+|\n+", r" ?a+|\n+|(?: (?!a)|[^\na ])+", r"[^b]+|b", "gpt2"]
+    return Tokenizer(vocab, merges, [END], pattern=chooser.choice(patterns))
+
+
 def check_ids(tokenizer, text):
     expected = reference_ids(tokenizer, text)
     assert tokenizer.encode(text) == expected
@@ -112,6 +131,50 @@ def test_trained_superwords_are_encoded_as_defined(texts, text, words_size):
 @given(st.integers(0, 2**32), random_lines | st.text("ab .1é\n", max_size=200))
 def test_hostile_merges_are_encoded_as_defined(seed, text):
     check_ids(hostile_tokenizer(seed), text)
+
+
+def text_of_spaces(chooser):
+    """Return runs of spaces, most of them short, with letters, line ends and stops between them."""
+    runs = [" " * chooser.choice([1, 2, 3, 4, 5, 8, 14, 61, 130]) for _ in range(40)]
+    return "".join(run + chooser.choice(["a", "ab", "b", "aa", "\n", ".", "é"]) for run in runs)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_runs_of_spaces_are_cut_where_no_merge_joins_them(seed):
+    chooser = random.Random(seed)
+    tokenizer = tokenizer_of_spaces(chooser)
+    for _ in range(3):
+        check_ids(tokenizer, text_of_spaces(chooser))
+
+
+@pytest.mark.slow
+def test_runs_of_spaces_are_cut_where_no_merge_joins_them_at_length():
+    chooser = random.Random(63)
+    for _ in range(2500):
+        tokenizer = tokenizer_of_spaces(chooser)
+        for _ in range(4):
+            check_ids(tokenizer, text_of_spaces(chooser)[:200])
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "pattern"),
+    [
+        pytest.param("_+_ _+a __+_a b+b c+c", "___a", r"[^\n]+", id="spaces and a word after them"),
+        pytest.param("_+_ a+b _+a __+_", "___ab", r"[^\n]+", id="first the start of the word"),
+        pytest.param("_+_ __+_ _+a", "___a", r"[^\n]+", id="first the spaces"),
+        pytest.param("_+_ __+a", "____a", r"[^\n]+", id="two spaces and a letter"),
+        pytest.param("_+_ _+a __+_", "b___a", r"[^\na]+|a", id="the spaces end a line"),
+        pytest.param("_+_ _+a __+_", "b_____a", r"b {3}|[^\nb]+|b", id="a line starts within"),
+    ],
+)
+def test_a_run_of_spaces_is_not_cut_if_merges_join_it(words, line, pattern):
+    merges = [
+        tuple(part.replace("_", " ").encode() for part in pair.split("+"))
+        for pair in f"{words} .+_".split()
+    ]
+    vocab = {**BYTES, **dict(enumerate((b"".join(pair) for pair in merges), 256))}
+    tokenizer = Tokenizer(vocab, merges, [END], pattern=pattern)
+    check_ids(tokenizer, line.replace("_", " ") + "..")
 
 
 def check_dropped_ids(tokenizer, texts, dropout):

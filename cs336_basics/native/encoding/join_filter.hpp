@@ -56,6 +56,76 @@ CS336_INLINE ByteKind kind_of(uint8_t byte) {
     return byte == ' ' ? SPACE : OTHER;
 }
 
+// Where several spaces and the character after them are cut, if spaces are merged first, as in a
+// vocabulary of source code. If no other merge with a space has so low a rank as the merge of two
+// single spaces, a run of spaces first becomes pairs, from the left. If the number of spaces is
+// even, the last two are a pair, and no merge joins it with the next character unless its left
+// token ends with two spaces. Otherwise, the last space stays alone, and joins the next character x
+// if this merge has a lower rank than those with the spaces before, and than those that join x with
+// the character y after it. No later merge joins the spaces with a token that starts with " x".
+class SpaceRuns {
+  public:
+    enum Cut { NOWHERE, BEFORE_LAST, AFTER_LAST };
+
+    SpaceRuns() = default;
+    // `joins` contains the join of each merge, ordered by rank.
+    explicit SpaceRuns(const std::vector<Join>& joins) {
+        const auto byte = [](const Join& join, int i) { return uint8_t(join.window >> 8 * i); };
+        const auto is_single = [](const Join& join, int next) { return !(join.mask >> next & 1); };
+        const auto first =
+            std::find_if(joins.begin(), joins.end(), [byte](const Join& join) {
+                return byte(join, 2) == ' ' || byte(join, 3) == ' ';
+            });
+        exist_ = first != joins.end() && byte(*first, 2) == ' ' && byte(*first, 3) == ' ' &&
+                 is_single(*first, 1) && is_single(*first, 4);
+        if (!exist_) return;
+        const uint32_t no_rank = UINT32_MAX;
+        uint32_t with_spaces = no_rank;  // the lowest rank of spaces and the last space
+        std::vector<uint32_t> with_space(256, no_rank);     // the rank of the last space and x
+        std::vector<uint32_t> with_next(1 << 16, no_rank);  // the lowest of x and a token with y
+        for (auto join = joins.begin(); join != joins.end(); ++join) {
+            const uint32_t rank = uint32_t(join - joins.begin());
+            const uint8_t left = byte(*join, 2), right = byte(*join, 3);
+            const bool is_one_byte = is_single(*join, 1);
+            if (left != ' ') {
+                uint32_t& lowest = with_next[left << 8 | right];
+                if (is_one_byte) lowest = std::min(lowest, rank);
+            } else if (right != ' ') {
+                if (!is_one_byte) joins_after_[right] |= byte(*join, 1) == ' ';
+                if (is_one_byte && is_single(*join, 4)) {
+                    with_space[right] = std::min(with_space[right], rank);
+                }
+            } else if (!is_single(*join, 4)) {
+                joins_before_[byte(*join, 4)] = true;
+            } else if (join != first) {
+                with_spaces = std::min(with_spaces, rank);
+            }
+        }
+        is_first_.resize((1 << 16) / 64);
+        for (size_t pair = 0; pair < with_next.size(); ++pair) {
+            const bool is_first = with_space[pair >> 8] < std::min(with_spaces, with_next[pair]);
+            is_first_[pair >> 6] |= uint64_t{is_first} << (pair & 63);
+        }
+    }
+
+    // Whether a run may be cut somewhere.
+    bool exist() const { return exist_; }
+
+    // Where to cut at least two spaces and the bytes x, which is no space, and y after them.
+    CS336_INLINE Cut cut(size_t num_spaces, uint8_t x, uint8_t y) const {
+        if (num_spaces % 2 == 0) return joins_after_[x] ? NOWHERE : AFTER_LAST;
+        const unsigned pair = unsigned(x) << 8 | y;
+        const bool is_first = is_first_[pair >> 6] >> (pair & 63) & 1;
+        return is_first && !joins_before_[x] ? BEFORE_LAST : NOWHERE;
+    }
+
+  private:
+    bool exist_ = false;
+    bool joins_after_[256] = {};    // whether a merge joins a token that ends with "  " and x
+    bool joins_before_[256] = {};   // whether a merge joins a space and a token that starts with " x"
+    std::vector<uint64_t> is_first_;  // a bit for x and y: whether " " and x are merged first
+};
+
 // If no merge joins a token that ends at a boundary between two bytes with a token that starts
 // there, the bytes before and after the boundary merge independently. The filter finds most of
 // these boundaries.
@@ -70,9 +140,9 @@ class JoinFilter {
     // The highest two bytes, and bytes outside the word, may have any value.
     using Window = uint64_t;
 
-    // `joins` contains the join of each merge, in any order.
+    // `joins` contains the join of each merge, ordered by rank.
     JoinFilter(const std::vector<Join>& joins, uint64_t multiplier)
-        : multiplier_(multiplier), masks_(size_t{1} << 16) {
+        : multiplier_(multiplier), masks_(size_t{1} << 16), spaces_(joins) {
         int bits = MIN_BITS;
         while ((size_t{1} << bits) < BITS_PER_MERGE * joins.size()) ++bits;
         shift_ = 64 - bits;
@@ -111,6 +181,8 @@ class JoinFilter {
         return kinds_meet_[before][after];
     }
 
+    const SpaceRuns& spaces() const { return spaces_; }
+
   private:
     static constexpr int MIN_BITS = 10;
     static constexpr size_t BITS_PER_MERGE = 8;
@@ -128,6 +200,7 @@ class JoinFilter {
     uint64_t kinds_meet_[NUM_BYTE_KINDS][NUM_BYTE_KINDS] = {};
     std::vector<Mask> masks_;              // by the two middle bytes
     std::vector<uint64_t> known_;          // a bit for every hash of the compared bytes
+    const SpaceRuns spaces_;
 };
 
 }  // namespace cs336

@@ -36,6 +36,7 @@ class LineCutter {
           start_(text),
           position_(text),
           end_(text + length),
+          line_start_(text),
           origin_(origin),
           next_line_end_(line_ends),
           last_line_end_(line_ends + num_line_ends) {}
@@ -124,25 +125,29 @@ class LineCutter {
         }
         if (position_ > text_) before.add(position_[-1], 0);
         if (position_ + BLOCK < end_) after.add(position_[BLOCK], 63);
-        uint64_t found = cuts_of(kinds, before, after);
+        uint64_t line_ends = 0;
         for (; next_line_end_ != last_line_end_; ++next_line_end_) {
             const size_t end = size_t(origin_ + *next_line_end_ - position_);
             if (end >= BLOCK) break;
-            found |= uint64_t{1} << end;
+            line_ends |= uint64_t{1} << end;
         }
+        uint64_t found = cuts_of(kinds, before, after, line_ends) | line_ends;
+        if (line_ends) line_start_ = position_ + highest_bit(line_ends);
         if (position_ == text_) found &= ~uint64_t{1};
         return size == BLOCK ? found : found & ((uint64_t{1} << size) - 1);
     }
 
     // A bit for each byte of the block before which a part ends, if no line ends there.
-    CS336_INLINE uint64_t cuts_of(const Kinds& at, const Kinds& first, const Kinds& last) const {
+    CS336_INLINE uint64_t cuts_of(const Kinds& at, const Kinds& first, const Kinds& last,
+                                  uint64_t line_ends) const {
         const uint64_t after[NUM_BYTE_KINDS - 1] = {at.letters << 1 | first.letters,
                                                     at.digits << 1 | first.digits,
                                                     at.spaces << 1 | first.spaces};
         const uint64_t before_space = at.spaces >> 1 | last.spaces;
         const uint64_t changes =
             (at.letters ^ after[LETTER]) | (at.digits ^ after[DIGIT]) | (at.spaces ^ after[SPACE]);
-        uint64_t cuts = (changes & ~after[SPACE]) | (at.spaces & after[SPACE] & ~before_space);
+        const uint64_t last_spaces = at.spaces & after[SPACE] & ~before_space;
+        uint64_t cuts = (changes & ~after[SPACE]) | last_spaces;
         // No merge joins most kinds of bytes.
         const auto meets = [&](ByteKind kind) {
             uint64_t meeting = joins_.kinds_meet(OTHER, kind);
@@ -155,13 +160,42 @@ class LineCutter {
         const uint64_t others = ~(at.letters | at.digits | at.spaces);
         uint64_t unclear = (meets(LETTER) & at.letters) | (meets(DIGIT) & at.digits) |
                            (meets(SPACE) & at.spaces) | (meets(OTHER) & others);
-        for (unclear &= cuts; unclear; unclear &= unclear - 1) {
+        unclear &= cuts;
+        if (const uint64_t runs = unclear & last_spaces; runs && joins_.spaces().exist()) {
+            unclear ^= runs;
+            cuts ^= runs ^ cuts_of_runs(runs, ~after[SPACE], line_ends);
+        }
+        for (; unclear; unclear &= unclear - 1) {
             const int i = lowest_bit(unclear);
             const uint8_t* const boundary = position_ + i;
             if (boundary == text_ || boundary >= end_) continue;
             const bool is_joined =
                 joins_.may_meet(boundary[-1], boundary[0]) && joins_.may_join(window_at(boundary));
             cuts ^= uint64_t(is_joined) << i;
+        }
+        return cuts;
+    }
+
+    // A bit for each byte of the block before which a run of several spaces and what follows is
+    // cut. `last` are the last spaces, and `starts` the bytes that follow no space.
+    CS336_INLINE uint64_t cuts_of_runs(uint64_t last, uint64_t starts, uint64_t line_ends) const {
+        uint64_t cuts = 0;
+        // A space that ends a line joins no character after it; the next block is not known.
+        for (last &= ~(line_ends | line_ends >> 1 | uint64_t{1} << 63); last; last &= last - 1) {
+            const int i = lowest_bit(last);
+            const uint8_t* const space = position_ + i;
+            if (end_ - space < 3) break;
+            const uint64_t before = (starts | line_ends) & ((uint64_t{1} << i) - 1);
+            const uint8_t* start = position_ + (before ? highest_bit(before) : 0);
+            if (!before) {
+                while (start > line_start_ && start[-1] == ' ') --start;
+            }
+            const size_t num_spaces = size_t(space + 1 - start);
+            switch (joins_.spaces().cut(num_spaces, space[1], space[2])) {
+                case SpaceRuns::BEFORE_LAST: cuts |= uint64_t{1} << i; break;
+                case SpaceRuns::AFTER_LAST: cuts |= uint64_t{1} << i << 1; break;
+                case SpaceRuns::NOWHERE: break;
+            }
         }
         return cuts;
     }
@@ -182,6 +216,7 @@ class LineCutter {
     const JoinFilter& joins_;
     const uint8_t *const text_, *start_, *position_;  // the start of the next part; searched so far
     const uint8_t* const end_;
+    const uint8_t* line_start_;  // of the line with the byte before `position_`
     const uint8_t* const origin_;
     const uint32_t *next_line_end_, *const last_line_end_;
 };

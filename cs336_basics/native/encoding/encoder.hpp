@@ -294,6 +294,9 @@ class TypedEncoder final : public Encoder {
       private:
         using DropoutGroup = WordGroupMerger<Id, KeptMerges>;
 
+        // What a stretch of bytes is: a whole pre-token, a part of a line, or a segment of either.
+        enum Piece { WORD, PART, SEGMENT };
+
         // Space in the output for the ids of a new word.
         struct Gap {
             WordKey key;
@@ -334,7 +337,7 @@ class TypedEncoder final : public Encoder {
             clear_dropped();  // an exception in the previous text may have left words
             for (size_t i = 0; i < num_words; start = ends[i++]) {
                 if (LOOKS_UP && i % GROUP == 0) {
-                    make_keys(first, start, ends + i, std::min(GROUP, num_words - i), keys);
+                    make_keys<WORD>(first, start, ends + i, std::min(GROUP, num_words - i), keys);
                 }
                 const uint8_t* const word = first + start;
                 const size_t length = ends[i] - start;
@@ -509,9 +512,6 @@ class TypedEncoder final : public Encoder {
             return fill_gaps(look_up<WORD>(key, word, length, out));
         }
 
-        // What a stretch of bytes is: a whole pre-token, a part of a line, or a segment of either.
-        enum Piece { WORD, PART, SEGMENT };
-
         // Encode the words [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on,
         // or the parts or segments of a word.
         template <Piece PIECE>
@@ -523,7 +523,7 @@ class TypedEncoder final : public Encoder {
                 const size_t group = std::min(GROUP, num_words - done);
                 const uint32_t* const group_ends = ends + done;
                 const uint32_t group_start = start;
-                start = make_keys(first, start, group_ends, group, keys);
+                start = make_keys<PIECE>(first, start, group_ends, group, keys);
                 typename Cache::View view = cache_.view();
                 for (size_t i = 0; i < group; ++i) {
                     // The common case is a short word with few ids in its first slot.
@@ -544,11 +544,12 @@ class TypedEncoder final : public Encoder {
 
         // Compute the keys of the words [first + start, first + ends[0]) and so on, and prefetch
         // their entries. Returns the end of the last word.
+        template <Piece PIECE>
         CS336_INLINE uint32_t make_keys(const uint8_t* first, uint32_t start, const uint32_t* ends,
                                         size_t num_words, WordKey* keys) const {
             if (readable_end_ - first >= ptrdiff_t(ends[num_words - 1] + WORD_PADDING)) {
                 const typename Cache::View view = cache_.view();
-                const bool large = cache_.is_large();
+                const bool large = PIECE == PART || cache_.is_large();
                 const HashSeed seed = cache_.seed();  // a local copy stays in registers
                 for (size_t i = 0; i < num_words; ++i) {
                     const uint32_t end = ends[i];

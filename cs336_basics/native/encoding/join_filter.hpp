@@ -56,26 +56,28 @@ CS336_INLINE ByteKind kind_of(uint8_t byte) {
     return byte == ' ' ? SPACE : OTHER;
 }
 
-// Where several spaces and the character after them are cut, if spaces are merged first, as in a
-// vocabulary of source code. If no other merge with a space has so low a rank as the merge of two
-// single spaces, a run of spaces first becomes pairs, from the left. If the number of spaces is
-// even, the last two are a pair, and no merge joins it with the next character unless its left
-// token ends with two spaces. Otherwise, the last space stays alone, and joins the next character x
-// if this merge has a lower rank than those with the spaces before, and than those that join x with
-// the character y after it. No later merge joins the spaces with a token that starts with " x".
+// Says where a run of at least two spaces and the bytes x and y after it can be cut before it is
+// merged, although merges join spaces: in source code, most lines start with such a run, and a run
+// and the word after it would be a word of its own.
+//
+// This is known only if the merge of two single spaces has the lowest rank of all merges that join
+// a space. Then, pairs of spaces are merged first, from the left.
+// - If the number of spaces is even, the last token of the run ends with two spaces, so the run
+//   ends there unless a merge joins such a token with x.
+// - Otherwise, the last space is alone. It joins x if their merge has a lower rank than those that
+//   join spaces with it, and than those that join x with a token that starts with y. Then, the rest
+//   of the run ends before it unless a merge joins spaces with a token that starts with " x".
 class SpaceRuns {
   public:
     enum Cut { NOWHERE, BEFORE_LAST, AFTER_LAST };
 
-    SpaceRuns() = default;
     // `joins` contains the join of each merge, ordered by rank.
     explicit SpaceRuns(const std::vector<Join>& joins) {
         const auto byte = [](const Join& join, int i) { return uint8_t(join.window >> 8 * i); };
         const auto is_single = [](const Join& join, int next) { return !(join.mask >> next & 1); };
-        const auto first =
-            std::find_if(joins.begin(), joins.end(), [byte](const Join& join) {
-                return byte(join, 2) == ' ' || byte(join, 3) == ' ';
-            });
+        const auto first = std::find_if(joins.begin(), joins.end(), [byte](const Join& join) {
+            return byte(join, 2) == ' ' || byte(join, 3) == ' ';
+        });
         exist_ = first != joins.end() && byte(*first, 2) == ' ' && byte(*first, 3) == ' ' &&
                  is_single(*first, 1) && is_single(*first, 4);
         if (!exist_) return;
@@ -108,10 +110,10 @@ class SpaceRuns {
         }
     }
 
-    // Whether a run may be cut somewhere.
+    // Whether any run may be cut.
     bool exist() const { return exist_; }
 
-    // Where to cut at least two spaces and the bytes x, which is no space, and y after them.
+    // Where to cut at least two spaces and what follows; x is no space.
     CS336_INLINE Cut cut(size_t num_spaces, uint8_t x, uint8_t y) const {
         if (num_spaces % 2 == 0) return joins_after_[x] ? NOWHERE : AFTER_LAST;
         const unsigned pair = unsigned(x) << 8 | y;
@@ -121,8 +123,8 @@ class SpaceRuns {
 
   private:
     bool exist_ = false;
-    bool joins_after_[256] = {};    // whether a merge joins a token that ends with "  " and x
-    bool joins_before_[256] = {};   // whether a merge joins a space and a token that starts with " x"
+    bool joins_after_[256] = {};   // whether a merge joins a token that ends with "  " and x
+    bool joins_before_[256] = {};  // whether a merge joins spaces and a token that starts with " x"
     std::vector<uint64_t> is_first_;  // a bit for x and y: whether " " and x are merged first
 };
 

@@ -37,9 +37,7 @@ struct ClassMasks {
     uint64_t upper;     // ASCII only
     uint64_t slash;
     uint64_t control;       // ASCII only
-    uint64_t wide;          // all bytes of multi-byte characters
     uint64_t continuation;  // second and later bytes of characters
-    bool is_mixed;          // the derived rules should scan this window
     uint64_t known;         // the bytes before the first character that is not classified
 };
 
@@ -107,44 +105,39 @@ inline void classify(ClassMasks& m, const SplitProgram& program, const uint8_t* 
 // The derived rules are faster for a window with this many characters to classify one by one.
 constexpr int MANY_OTHERS = 5;
 
-// With `ASCII`, multi-byte characters have only the mask `wide`. Otherwise, the masks that are for
-// ASCII only are not set.
-template <bool ASCII>
-CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program, const uint8_t* window) {
-    const Halves v = {load(window), load(window + 32)};
+// The masks of the ASCII characters.
+CS336_AVX2 CS336_INLINE ClassMasks ascii_masks(Halves v) {
     const __m256i small = _mm256_set1_epi8(0x20);
     const Halves lower = {_mm256_or_si256(v.low, small), _mm256_or_si256(v.high, small)};
     ClassMasks m;
-    m.wide = bits(v.low, v.high);
-    m.is_mixed = ASCII && m.wide;
-    m.continuation = 0;
-    uint64_t wide_letters = 0;
-    if (!ASCII && m.wide) {
-        // 0x80 to 0xBF are the signed bytes below -64.
-        const __m256i limit = _mm256_set1_epi8(-64);
-        m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
-        const uint8_t* const leads = program.rules().letter_leads;
-        wide_letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
-        const uint64_t others = m.wide & ~m.continuation & ~wide_letters;
-        m.is_mixed = __builtin_popcountll(others) >= MANY_OTHERS;
-    }
-    if (m.is_mixed) return m;
     m.letter = in_range(lower, 127 - 'z', 26);
     m.number = in_range(v, 127 - '9', 10);
     m.blank = equal(v, ' ');
     m.space = in_range(v, 127 - '\r', 5) | m.blank;
     m.apostrophe = equal(v, '\'');
     m.line_end = equal(v, '\n') | equal(v, '\r');
+    m.upper = in_range(v, 127 - 'Z', 26);
+    m.slash = equal(v, '/');
+    m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
+    m.continuation = 0;
     m.known = ~uint64_t{0};
-    if (ASCII) {
-        m.upper = in_range(v, 127 - 'Z', 26);
-        m.slash = equal(v, '/');
-        m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
-    } else if (m.wide) {
-        m.letter |= whole_characters(wide_letters, m.continuation);
-        classify(m, program, window, m.wide & ~m.continuation & ~wide_letters);
-    }
     return m;
+}
+
+// Add the characters of several bytes, whose bytes are in `wide`. Returns false if the derived
+// rules are faster.
+CS336_AVX2 CS336_INLINE bool add_wide(ClassMasks& m, const SplitProgram& program, Halves v,
+                                      uint64_t wide, const uint8_t* window) {
+    // 0x80 to 0xBF are the signed bytes below -64.
+    const __m256i limit = _mm256_set1_epi8(-64);
+    m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
+    const uint8_t* const leads = program.rules().letter_leads;
+    const uint64_t letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
+    const uint64_t others = wide & ~m.continuation & ~letters;
+    if (__builtin_popcountll(others) >= MANY_OTHERS) return false;
+    m.letter |= whole_characters(letters, m.continuation);
+    classify(m, program, window, others);
+    return true;
 }
 
 // The bytes for which it is certain whether they start a pre-token. This depends on all bytes
@@ -307,38 +300,63 @@ struct Cl100kStarts {
     }
 };
 
+// Scan windows until the rules find no start in one. Returns whether the derived rules should scan
+// this window. Every window starts at the start of a pre-token.
+template <class Starts>
+CS336_AVX2 CS336_INLINE bool scan_by_hand(const SplitProgram& program, const uint8_t* text,
+                                          size_t stop, size_t origin, size_t& start, uint32_t* ends,
+                                          size_t& count) {
+    size_t at = start, number = count;  // copies, which stay in registers
+    bool is_mixed = false;
+    while (has_room(at, stop, origin, number)) {
+        const uint8_t* const window = text + at;
+        const Halves v = {load(window), load(window + 32)};
+        const uint64_t wide = bits(v.low, v.high);
+        ClassMasks m = ascii_masks(v);
+        uint64_t found;
+        if (!wide) {
+            found = Starts::of(m, window);  // compiled for ASCII alone
+        } else {
+            is_mixed = Starts::ASCII || !add_wide(m, program, v, wide, window);
+            if (is_mixed) break;
+            found = Starts::of(m, window);
+        }
+        found &= ~uint64_t{1};
+        if (!found) break;
+        number += positions(found, uint32_t(at - origin), ends + number);
+        at += highest_bit(found);
+    }
+    start = at;
+    count = number;
+    return is_mixed;
+}
+
 // The derived rules scan this many windows before these rules are tried again, at first and at
 // most.
 constexpr size_t WIDE_WINDOWS = 4, MOST_WIDE_WINDOWS = 64;
 
-// See window.hpp. Every window starts at the start of a pre-token.
+// See window.hpp.
 template <class Starts>
 CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* text, size_t size,
                                   size_t stop, size_t origin, size_t& start, size_t& window,
                                   uint32_t* ends, size_t& count, ScanState& state) {
     size_t num_wide = WIDE_WINDOWS;
-    while (start + WINDOW <= stop && count + WINDOW + 8 <= BATCH_CAPACITY &&
-           start - origin < MAX_BATCH_BYTES) {
-        const ClassMasks m = class_masks<Starts::ASCII>(program, text + start);
-        if (m.is_mixed) {
-            const size_t from = start;
+    while (has_room(start, stop, origin, count)) {
+        const size_t before = start;
+        const bool is_mixed = scan_by_hand<Starts>(program, text, stop, origin, start, ends, count);
+        if (!has_room(start, stop, origin, count)) break;
+        if (start != before || !is_mixed) num_wide = WIDE_WINDOWS;
+        const size_t from = start;
+        if (is_mixed) {
             window = start;
             if (!scan_windows(program, text, size, std::min(stop, start + num_wide * WINDOW),
                               origin, start, window, ends, count, state)) {
                 return false;
             }
             num_wide = std::min(2 * num_wide, MOST_WIDE_WINDOWS);
-            if (start != from) continue;
-        } else {
-            num_wide = WIDE_WINDOWS;
         }
-        uint64_t found = 0;
-        if (!m.is_mixed) found = Starts::of(m, text + start) & ~uint64_t{1};
-        if (found) {
-            count += positions(found, uint32_t(start - origin), ends + count);
-            start += highest_bit(found);
-        } else if (!program.find_ends(text, size, origin, start, start + WINDOW, ends,
-                                      BATCH_CAPACITY, count, state)) {
+        if (start == from && !program.find_ends(text, size, origin, start, start + WINDOW, ends,
+                                                BATCH_CAPACITY, count, state)) {
             return false;
         }
     }

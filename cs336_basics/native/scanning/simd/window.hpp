@@ -24,6 +24,13 @@ constexpr size_t MAX_BATCH_BYTES = size_t{1} << 31;
 
 constexpr size_t WINDOW = 64;
 
+// Whether the window at `window` ends before `stop`, and a batch that starts at `origin` and has
+// `count` pre-tokens has room for those of the window.
+CS336_INLINE bool has_room(size_t window, size_t stop, size_t origin, size_t count) {
+    return window + WINDOW <= stop && count + WINDOW + 8 <= BATCH_CAPACITY &&
+           window - origin < MAX_BATCH_BYTES;
+}
+
 // The type of `scan_windows`; see below.
 using ScanWindows = bool (*)(const SplitProgram&, const uint8_t*, size_t, size_t, size_t, size_t&,
                              size_t&, uint32_t*, size_t&, ScanState&);
@@ -191,8 +198,7 @@ inline Marks marks(const SplitProgram& program, const uint8_t* window) {
                                     uint32_t* ends, size_t& count, ScanState& state) {             \
         /* The rules do not know a line feed at the end of the text. */                            \
         const size_t body = std::min(stop, size - (text[size - 1] == '\n'));                       \
-        while (window + WINDOW <= body && count + WINDOW + 8 <= BATCH_CAPACITY &&                  \
-               window - origin < MAX_BATCH_BYTES) {                                                \
+        while (has_room(window, body, origin, count)) {                                            \
             const Marks m = marks(program, text + window);                                         \
             const int last = highest_bit(~m.continuation & (~uint64_t{0} >> 1));                   \
             uint64_t known = ((uint64_t{2} << last) - 1) & ~m.continuation;                        \

@@ -71,14 +71,10 @@ def estimate(command: CommandLine) -> None:
         vocab_size = command.config.model.vocab_size if given else VOCAB_SIZE
         _estimate_corpus(command.options, vocab_size, command.config.data)
         return
-    import torch
-
     from cs336_basics.training.devices import choose_device
     from cs336_basics.training.origin import start_from
 
     command.config = _checked(start_from(command.config, command.set_by_user()))
-    if command.config.num_workers is not None:
-        torch.set_num_threads(command.config.num_workers)
     command.choose_fast_path()
     if command.options.fast == "auto":
         say("")
@@ -146,11 +142,9 @@ def _checked(config: TrainConfig) -> TrainConfig:
     if data.train_path is None and not data.mix:
         data = dataclasses.replace(data, dataset="sample")
     check_start(dataclasses.replace(config, data=data))
-    if data.tokenizer is None or config.init_from is not None:
+    if data.tokenizer is None:
         return config
-    vocab_size = Tokenizer.from_directory(data.tokenizer).vocab_size
-    model = dataclasses.replace(config.model, vocab_size=vocab_size)
-    return dataclasses.replace(config, model=model)
+    return config.with_vocab_size(Tokenizer.from_directory(data.tokenizer).vocab_size)
 
 
 def computed(config: TrainConfig) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -267,6 +267,12 @@ class TrainConfig(Checked):
         is_checkpoint = path.suffix == ".safetensors"
         name = f"{path.name} of {path.parent.parent.name}" if is_checkpoint else path.name
         return self.origin.facts(name)
+
+    def with_vocab_size(self, vocab_size: int) -> TrainConfig:
+        """Return the configuration for a tokenizer of this size. Loaded weights keep their size."""
+        if self.init_from is not None:
+            return self
+        return replace(self, model=replace(self.model, vocab_size=vocab_size))
 
     @property
     def preparation(self) -> Preparation:

@@ -307,13 +307,12 @@ def _prepare(
 
 def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:
     """Return a configuration whose model has the tokenizer's vocabulary size."""
-    vocab_size = data.tokenizer.vocab_size
-    if vocab_size == config.model.vocab_size or config.init_from is not None:
-        return config
-    # An existing tokenizer has its own size, and a small text may not yield enough merges.
-    report(f"model.vocab_size becomes {vocab_size:,}, the tokenizer's vocabulary size")
-    model = dataclasses.replace(config.model, vocab_size=vocab_size)
-    return dataclasses.replace(config, model=model)
+    sized = config.with_vocab_size(data.tokenizer.vocab_size)
+    if sized != config:
+        # An existing tokenizer has its own size, and a small text may not yield enough merges.
+        size = sized.model.vocab_size
+        report(f"model.vocab_size becomes {size:,}, the tokenizer's vocabulary size")
+    return sized
 
 
 def _rounding_changes(before: TrainConfig, now: TrainConfig) -> list[str]:

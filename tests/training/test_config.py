@@ -121,3 +121,10 @@ def test_eval_batches_is_a_multiple_of_the_batch_size():
     with pytest.warns(UserWarning, match="eval_windows, which is set to 20"):
         config = TrainConfig(eval_batches=5, batch_size=4)
     assert config == TrainConfig(eval_windows=20, batch_size=4)
+
+
+def test_a_model_takes_the_size_of_the_tokenizer_unless_its_weights_are_loaded(tmp_path):
+    config = TrainConfig()
+    assert config.with_vocab_size(300).model.vocab_size == 300
+    loaded = TrainConfig(init_from=str(tmp_path))
+    assert loaded.with_vocab_size(300) == loaded

@@ -459,14 +459,14 @@ def stage_table(stage, rows):
 
 
 def real_tokenizers(rows):
-    """Return a table per text: loading and encoding with published tokenizers, by library.
+    """Return a table per text and machine: loading and encoding with published tokenizers.
 
     The stage of a row is "TOKENIZER: LIBRARY"; its phases are loading, and the cold and warm times.
     """
     found = of_comparison(rows, "real-tokenizers")
-    lines = machine_lines(found)
-    for text in dict.fromkeys((row.corpus, row.bytes) for row in found):
-        own = [row for row in found if (row.corpus, row.bytes) == text]
+    lines = []
+    for text in dict.fromkeys((row.machine, row.corpus, row.bytes) for row in found):
+        own = [row for row in found if (row.machine, row.corpus, row.bytes) == text]
         body, base = [], {}
         for row in own:
             name, library = row.stage.split(": ", 1)
@@ -483,7 +483,7 @@ def real_tokenizers(rows):
             title = "" if row.is_peer else f"{name}, {row.vocab_size:,} tokens"
             body.append([title, *cells, row.note])
         header = ["tokenizer", "library", "load", "cold MB/s", "warm MB/s", "ids"]
-        lines += [f"**{text_name(*text)}**", "", *markdown(header, body)]
+        lines += [f"**{text_name(*text[1:])}**", "", *machine_lines(own), *markdown(header, body)]
     return lines
 
 

@@ -15,6 +15,7 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.training.learning_curves import plot_run
 from tests.commands.small_run import assert_equal_runs, command
+from tests.processes import run_python
 
 main = command("train")
 
@@ -235,3 +236,20 @@ def test_a_loss_curve_that_was_not_drawn_is_not_named(tiny, capsys):
     out = capsys.readouterr().out
     assert "metrics  " in out
     assert "loss curve" not in out
+
+
+def test_an_interruption_while_numpy_is_imported_ends_the_command(tiny):
+    code = """
+import sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy.lib":
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from cs336_basics.__main__ import main
+sys.exit(main(["train", "--config", sys.argv[1], "--run-dir", "run"]))
+"""
+    done = run_python(code, tiny, check=False)
+    assert (done.returncode, done.stderr) == (130, "cs336 train: interrupted\n")
+    assert not Path("run").exists()

@@ -59,6 +59,7 @@ OPTIONS = (
             "--optimizer.row-beta",
             "--model.previous-token-heads",
             "--model.bigram-rows",
+            "--model.induction-heads",
         )
     ),
 )

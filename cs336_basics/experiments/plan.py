@@ -81,6 +81,7 @@ SCALES = {
             "model.num_layers": 1,
             "model.num_heads": 2,
             "model.previous_token_heads": 0,
+            "model.induction_heads": False,
             "batch_size": 4,
             "max_steps": 8,
             "eval_every": 4,

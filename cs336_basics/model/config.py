@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.model.shapes import PARTS, Part, weights
 
@@ -114,6 +114,12 @@ class ModelConfig(Checked):
         "pair of a token and the token before it has the row of its hash; 0: no table",
         0,
     )
+    # Olsson et al. 2022, "In-context Learning and Induction Heads".
+    induction_heads: bool = option(
+        "start all heads but one of the second block, if there is one, by copying the tokens that "
+        "followed the current one before; requires previous_token_heads",
+        False,
+    )
 
     def __post_init__(self) -> None:
         """Check that a model can be built from the values."""
@@ -152,6 +158,18 @@ class ModelConfig(Checked):
                 f"{self.previous_token_heads}",
                 argument="previous_token_heads",
                 remedy=f"set it to {most}",
+            )
+        if self.induction_heads and self.previous_token_heads == 0:
+            raise InputError(
+                ("requires ", Argument("previous_token_heads")),
+                argument="induction_heads",
+                remedy="set it to false",
+            )
+        if self.induction_heads and self.d_head < 4:
+            raise InputError(
+                f"requires heads of at least 4 features, got {self.d_head}",
+                argument="induction_heads",
+                remedy="set it to false",
             )
 
     @property

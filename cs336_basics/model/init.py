@@ -21,6 +21,11 @@ _CONSTANT = 4.0
 """Value of feature 0 of the embeddings of a model with previous-token heads. Four standard
 deviations remain large after the normalization of the other features."""
 
+_STRENGTH = 2.0
+"""Size of the features that induction writes into the residual stream, relative to embeddings."""
+_SCORE = 16.0
+"""Score of an induction head at a match, before the normalization of its input."""
+
 
 def has_values(tensor: Tensor) -> bool:
     """Return whether a tensor has values. Those that `training/memory.py` counts have none."""
@@ -66,6 +71,14 @@ def start_model(model: TransformerLM) -> None:
         else:
             feature = _CONSTANT * (model.embedding_scale / divisor)
         start_at_previous_tokens(blocks[0].attn, config.previous_token_heads, feature)
+    if config.induction_heads and len(blocks) > 1:
+        # A norm before the first block hides the size of the embeddings from it.
+        size = model.embedding_scale / divisor if config.norm == "pre" else 1.0
+        start_at_induction(blocks[0].attn, blocks[1].attn, size)
+        if model.lm_head is not None:  # so that a copied embedding means its own token
+            scale = model.lm_head.weight.std()
+            model.lm_head.weight.copy_(scale * model.token_embeddings.weight)
+            model.lm_head.weight[:, 0] = 0
 
 
 @torch.no_grad()
@@ -95,3 +108,56 @@ def start_at_previous_tokens(
         key[0 : 2 * pairs : 2, 0] = size
         query[0 : 2 * pairs : 2, 0] = size * rope.cos[head + 1, :pairs]
         query[1 : 2 * pairs : 2, 0] = -size * rope.sin[head + 1, :pairs]
+
+
+@torch.no_grad()
+def start_at_induction(
+    first: MultiHeadSelfAttention, second: MultiHeadSelfAttention, size: float
+) -> None:
+    """Make the second block copy the tokens that followed the current one before.
+
+    Head 0 of the first block must start at the previous token. It then writes features of the
+    previous token into the residual stream. Each head of the second block but the last (or the only
+    head) attends to the tokens that have there what its queries read from the current token, and
+    copies some of their features. Query heads that share a head of keys and values copy the same.
+
+    What is read and where it is written are orthonormal directions close to the weights that the
+    blocks have drawn. They leave out feature 0, which is equal at all positions. The scores use the
+    slower half of the pairs, which RoPE turns little.
+
+    Args:
+        first, second: Attention of the first two blocks.
+        size: Size of the features of an embedding in the residual stream.
+    """
+    rope = second.rope
+    assert rope is not None
+    d_k = 2 * rope.cos.shape[1]
+    fast = 2 * ((d_k + 3) // 4)
+    num_heads = max(1, second.num_heads - 1)
+    shared = [head // second.queries_per_key for head in range(num_heads)]
+    previous = first.v_proj.weight[:d_k]  # (d_k, d_model)
+    both = _orthonormal(torch.cat((previous, second.k_proj.weight[:d_k])))
+    previous[:], written = both[:d_k], both[d_k:]
+    first.output_proj.weight[:, :d_k] = _STRENGTH * size * written.T
+    values = second.v_proj.weight[: (shared[-1] + 1) * d_k]
+    values[:] = _orthonormal(values)
+    scale = math.sqrt(_SCORE * math.sqrt(d_k) / (_STRENGTH * (d_k - fast)))
+    for head in range(num_heads):
+        own = slice(head * d_k, (head + 1) * d_k)
+        others = slice(shared[head] * d_k, (shared[head] + 1) * d_k)
+        for projection, rows, read in (
+            (second.q_proj, own, previous),
+            (second.k_proj, others, written),
+        ):
+            projection.weight[rows] = scale * read
+            projection.weight[rows][:fast] = 0
+        second.output_proj.weight[:, own] = _STRENGTH * size * second.v_proj.weight[others].T
+
+
+def _orthonormal(rows: Tensor) -> Tensor:
+    """Return orthonormal rows without feature 0, as nearly as there are enough features."""
+    rows = rows.clone()
+    rows[:, 0] = 0
+    left, _, right = torch.linalg.svd(rows, full_matrices=False)
+    nearest: Tensor = left @ right  # orthonormal if there are at most as many rows as features
+    return nearest.div_(nearest.norm(dim=-1, keepdim=True))

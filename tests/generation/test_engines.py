@@ -214,7 +214,8 @@ def test_the_fastest_engine_that_computes_the_same_is_chosen(monkeypatch):
 
 def test_the_compiled_model_has_every_option_of_the_model():
     """If this fails, add the option to native/inference/ and to VARIANTS, or to engines.py."""
-    without_effect = {"attention", "zero_init", "previous_token_heads"}  # on a trained model
+    # on a trained model
+    without_effect = {"attention", "zero_init", "previous_token_heads", "induction_heads"}
     known = {"vocab_size", "num_layers", "d_ff", "tied_embeddings", "embedding_scale", "position"}
     known |= {name for values in VARIANTS for name in values}
     assert {field.name for field in dataclasses.fields(ModelConfig)} == known | without_effect

@@ -59,6 +59,18 @@ def test_previous_token_heads_are_limited_by_heads_and_positions(options, most):
         ModelConfig(previous_token_heads=2, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "needs"),
+    [
+        ({}, "previous_token_heads"),
+        ({"previous_token_heads": 1, "num_heads": 256}, "at least 4 features, got 2"),
+    ],
+)
+def test_induction_heads_need_a_previous_token_head_and_some_features(options, needs):
+    with rejects("induction_heads", needs, "set it to false"):
+        ModelConfig(induction_heads=True, **options)
+
+
 def test_a_configuration_is_frozen_and_replaced_values_are_checked():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ModelConfig().num_heads = 7

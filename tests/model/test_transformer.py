@@ -327,6 +327,81 @@ def test_previous_token_heads_start_by_attending_to_the_tokens_before(options):
         assert torch.equal(*kept)
 
 
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [
+        ({}, 0.4),
+        ({"norm": "none"}, 0.4),
+        ({"norm": "post"}, 0.4),
+        ({"embedding_scale": 3.0}, 0.4),
+        ({"tied_embeddings": True}, 0.4),
+        ({"num_kv_heads": 2}, 0.4),
+        ({"head_dim": 64}, 0.4),
+        ({"qk_norm": True}, 0.1),  # which bounds the scores
+    ],
+    ids=str,
+)
+def test_induction_heads_start_by_copying_what_followed_the_token_before(options, share):
+    config = dataclasses.replace(
+        SMALL, context_length=48, d_model=128, num_heads=4, zero_init=True,
+        previous_token_heads=2, induction_heads=True, **options,
+    )  # fmt: skip
+    torch.manual_seed(3)
+    model = TransformerLM(config)
+    ids = torch.randperm(24).repeat(2)
+    current, following = torch.arange(24, 47), torch.arange(1, 24)
+    weights = attention_weights(model, ids, 1)[:3].detach()  # (3, 48, 48)
+    to_following = weights[:, current, following]
+    assert float(to_following.mean()) > share
+    # All other tokens share the rest.
+    others = (1 - to_following) / current
+    assert float(to_following.mean()) > 5 * float(others.mean())
+    # The outputs of the heads raise the logits of these tokens most.
+    with torch.no_grad():
+        logits = model(ids)[current]
+        model.layers[1].attn.output_proj.weight.zero_()  # which is zero for the fourth head
+        raised = logits - model(ids)[current]  # (23, vocab_size)
+    copied = raised.gather(-1, ids[following, None])
+    assert float(copied.mean()) > float(raised.mean()) + float(raised.std())
+
+
+@pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2}], ids=str)
+def test_only_the_weights_of_induction_heads_start_differently(options):
+    config = dataclasses.replace(SMALL, d_model=128, num_heads=4, previous_token_heads=2, **options)
+    torch.manual_seed(3)
+    plain = TransformerLM(config).state_dict()
+    torch.manual_seed(3)
+    started = TransformerLM(dataclasses.replace(config, induction_heads=True)).state_dict()
+    head = started["lm_head.weight"]
+    table = started["token_embeddings.weight"]
+    assert_close(head[:, 1:], table[:, 1:] * plain["lm_head.weight"].std())
+    keys = 64 if config.num_kv_heads else 96
+    changed = {
+        "lm_head.weight": head,
+        "layers.0.attn.v_proj.weight": started["layers.0.attn.v_proj.weight"][:32],
+        "layers.0.attn.output_proj.weight": started["layers.0.attn.output_proj.weight"][:, :32],
+        "layers.1.attn.q_proj.weight": started["layers.1.attn.q_proj.weight"][:96],
+        "layers.1.attn.k_proj.weight": started["layers.1.attn.k_proj.weight"][:keys],
+        "layers.1.attn.v_proj.weight": started["layers.1.attn.v_proj.weight"][:keys],
+        "layers.1.attn.output_proj.weight": started["layers.1.attn.output_proj.weight"][:, :96],
+    }
+    for name, part in changed.items():
+        before = plain[name][: part.shape[0], : part.shape[1]]
+        assert not torch.equal(part, before)
+        part.copy_(before)
+    for name, value in started.items():
+        assert torch.equal(value, plain[name]), name
+
+
+def test_a_model_of_one_block_has_no_induction_heads():
+    config = dataclasses.replace(SMALL, num_layers=1, d_model=128, previous_token_heads=1)
+    torch.manual_seed(3)
+    plain = TransformerLM(config).state_dict()
+    torch.manual_seed(3)
+    model = TransformerLM(dataclasses.replace(config, induction_heads=True))
+    assert all(torch.equal(value, plain[name]) for name, value in model.state_dict().items())
+
+
 def test_tied_embeddings_start_with_the_scale_of_separate_tables():
     config = dataclasses.replace(SMALL, vocab_size=2000, d_model=64, tied_embeddings=True)
     model = TransformerLM(config)

@@ -8,7 +8,8 @@ import textwrap
 import pytest
 
 from cs336_basics.counting import count_words
-from cs336_basics.execution.executors import ProcessExecutor
+from cs336_basics.execution.executors import ProcessExecutor, SerialExecutor
+from cs336_basics.execution.ray_executor import RayExecutor
 from cs336_basics.splitting import Splitter
 from tests.counting.hostile import HOSTILE, SPLITTER, expected_counts
 
@@ -44,6 +45,20 @@ def test_no_processes_are_started_for_small_files(tmp_path, monkeypatch):
         assert both == {word: 2 * count for word, count in once.items()}
     with pytest.raises(AssertionError):
         count_words(tmp_path / "*.gz", SPLITTER, execution="processes", num_workers=2)
+
+
+def test_ray_tasks_which_run_elsewhere_get_absolute_paths(tmp_path, monkeypatch):
+    paths = []
+
+    def reduce(self, job, pieces, done):
+        paths.extend(piece.source.path for piece in pieces)
+        return SerialExecutor().reduce(job, pieces, done)
+
+    monkeypatch.setattr(RayExecutor, "reduce", reduce)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_bytes(HOSTILE)
+    assert count_words("a.txt", SPLITTER, execution="ray") == count_words("a.txt", SPLITTER)
+    assert paths == [str(tmp_path / "a.txt")]
 
 
 def test_a_script_needs_no_main_guard(tmp_path, hostile_file):

@@ -116,3 +116,15 @@ def test_a_block_knows_where_it_is_from(tmp_path):
     last = list(source.texts(CUTS, 7))[-1]
     assert (last.row, last.origin) == (None, source.path)
     assert last.offset + len(last.text) == 50
+
+
+def test_progress_through_plain_text_counts_from_the_start_of_a_piece(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"word and more\n" * 1000)
+    pieces = Corpus(path).sources[0].pieces(5000)
+    assert len(pieces) > 1
+    for piece in pieces:
+        num_bytes = 0
+        for block in piece.texts(CUTS, 100):
+            num_bytes += len(block.text)
+            assert block.bytes_read == min(num_bytes, piece.num_bytes)

@@ -35,16 +35,20 @@ static_assert(offsetof(WordKey, high) == 8 && offsetof(HashSeed, high) == 8,
               "two integers are read as a vector or as the bytes of a short word");
 
 // Two 16-byte vectors, stored as integers, for a word of n bytes: SHORT_MASKS.of_length[n] masks
-// the first n bytes; SHORT_MASKS.length[n] has n in its last byte.
+// the first n bytes; SHORT_MASKS.length[n] has n in its last byte. With n = WHOLE_KEY, the 16 bytes
+// of the word are the key.
+constexpr size_t WHOLE_KEY = MAX_SHORT_WORD + 1;
+
 struct ShortMasks {
-    uint64_t of_length[MAX_SHORT_WORD + 1][2];
-    uint64_t length[MAX_SHORT_WORD + 1][2];
+    uint64_t of_length[WHOLE_KEY + 1][2];
+    uint64_t length[WHOLE_KEY + 1][2];
     constexpr ShortMasks() : of_length(), length() {
         for (unsigned n = 0; n <= MAX_SHORT_WORD; ++n) {
             of_length[n][0] = n < 8 ? (uint64_t{1} << 8 * n) - 1 : ~uint64_t{0};
             of_length[n][1] = n <= 8 ? 0 : (uint64_t{1} << 8 * (n - 8)) - 1;
             length[n][1] = uint64_t{n} << 56;
         }
+        of_length[WHOLE_KEY][0] = of_length[WHOLE_KEY][1] = ~uint64_t{0};
     }
 };
 
@@ -61,7 +65,7 @@ inline WordKey make_short_key(const HashSeed& seed, const uint8_t* word, size_t 
     std::memcpy(&low, word, 8);
     std::memcpy(&high, word + 8, 8);
     low &= SHORT_MASKS.of_length[length][0];
-    high = (high & SHORT_MASKS.of_length[length][1]) | uint64_t(length) << 56;
+    high = (high & SHORT_MASKS.of_length[length][1]) | SHORT_MASKS.length[length][1];
     return {low, high, hash_16(seed, low, high)};
 }
 

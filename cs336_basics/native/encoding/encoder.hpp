@@ -195,8 +195,11 @@ class TypedEncoder final : public Encoder {
               merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
               group_merger_(encoder.merges_, encoder.simd_level_),
               dropout_merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
+              spans_(encoder.scanner_, encoder.joints_),
               dropout_group_(encoder.merges_, encoder.simd_level_),
-              cache_(std::move(budget)) {}
+              cache_(std::move(budget)) {
+            make_rest_key(cache_.seed(), NOTHING, nothing_key_);
+        }
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
                       uint32_t separator, std::vector<int64_t>* ends) override {
@@ -209,24 +212,28 @@ class TypedEncoder final : public Encoder {
             }
             spans_.clear();
             Occurrences occurrences(special.tokens, text, size);
+            Occurrence found[OCCURRENCES_AT_ONCE];
             for (size_t start = 0; start < size;) {
-                const Occurrence found = occurrences.next(start);
-                const uint8_t* const span = text + start;
-                const size_t length = found.offset - start;
-                const uint32_t id = found.length ? special.ids[found.token] : NO_ID;
-                start = found.length ? found.offset + found.length : size;
-                const bool is_separator = ends && id == separator && id != NO_ID;
-                if (joints_.exist() && length <= JoinedSpans::MAX_SPAN && !is_separator) {
-                    if (!spans_.add(scanner_, joints_, span, length, id)) {
-                        out = encode_joined(out);
-                        spans_.add(scanner_, joints_, span, length, id);
+                const size_t count = occurrences.fill(start, found, OCCURRENCES_AT_ONCE);
+                for (size_t i = 0; i < count; ++i) {
+                    const uint8_t* const span = text + start;
+                    const size_t length = found[i].offset - start, token_length = found[i].length;
+                    const uint32_t id = token_length ? special.ids[found[i].token] : NO_ID;
+                    start = token_length ? found[i].offset + token_length : size;
+                    const bool is_separator = ends && id == separator && id != NO_ID;
+                    if (joints_.exist() && length <= JoinedSpans::MAX_SPAN &&
+                        token_length <= JoinedSpans::MAX_TOKEN && !is_separator) {
+                        if (!spans_.add(span, length, token_length, id, text + size)) {
+                            out = encode_joined(out);
+                            spans_.add(span, length, token_length, id, text + size);
+                        }
+                        continue;
                     }
-                    continue;
+                    out = encode_joined(out);
+                    out = encode_ordinary(span, length, out);
+                    if (id != NO_ID) *out++ = Id(id);
+                    if (is_separator) ends->push_back(out - begin);
                 }
-                out = encode_joined(out);
-                out = encode_ordinary(span, length, out);
-                if (id != NO_ID) *out++ = Id(id);
-                if (is_separator) ends->push_back(out - begin);
             }
             return encode_joined(out) - begin;
         }
@@ -424,83 +431,146 @@ class TypedEncoder final : public Encoder {
         // Encode the joined spans and the added tokens after them, and remove them.
         Id* encode_joined(Id* out) {
             if (spans_.empty()) return out;
-            stop_if_cancelled();
-            spans_.pad();
-            const uint8_t* const text = spans_.text();
             const uint8_t* const end_of_text = readable_end_;
-            readable_end_ = text + spans_.size() + WORD_PADDING;
-            uint32_t ends[BATCH_CAPACITY];
-            if (spans_.size()) scanner_.fill_short(text, spans_.size(), ends);
-            // The words of all spans, without what joins them. After the words of a span, one more
-            // key stands for its tail and the token.
-            WordKey keys[MAX_SHORT_TEXT + JoinedSpans::MAX_SPANS];
-            const uint8_t* words[MAX_SHORT_TEXT + JoinedSpans::MAX_SPANS];
-            const typename Cache::View view = cache_.view();
-            const HashSeed seed = cache_.seed();  // a local copy stays in registers
-            size_t count = 0;
-            const uint32_t* next_end = ends;
-            uint32_t start = 0;
-            for (const auto& span : spans_) {
-                while (start < span.start) start = *next_end++;
-                while (start < span.end) {
-                    const uint8_t* const word = text + start;
-                    const uint32_t end = *next_end++, length = end - start;
-                    words[count] = word;
-                    if (length <= MAX_SHORT_WORD) {
-                        make_short_key(seed, word, length, keys[count]);
-                    } else {
-                        keys[count] = cache_.rare_key(word, length);
-                    }
-                    CS336_PREFETCH(&view.at(keys[count]));
-                    ++count;
-                    start = end;
-                }
-                words[count] = nullptr;
-                keys[count] = Cache::key_of_rest(seed, span.tail, span.tail_length, span.id);
-                CS336_PREFETCH(&view.at(keys[count]));
-                ++count;
+            readable_end_ = spans_.readable_end();
+            const Rest* rest = spans_.begin();
+            uint32_t resume = 0;
+            scanner_.scan(
+                spans_.text(), spans_.size(),
+                [&](const uint8_t* first, const uint32_t* ends, size_t count) {
+                    stop_if_cancelled();
+                    const uint32_t origin = uint32_t(first - spans_.text());
+                    out = fill_gaps(
+                        encode_between(first, origin, ends, count, rest, resume, out));
+                },
+                [](const uint8_t*, size_t) {});
+            for (; rest != spans_.end(); ++rest) {
+                WordKey key;
+                make_rest_key(cache_.seed(), *rest, key);
+                out = encode_rest(key, *rest, out);
             }
-            out = fill_gaps(encode_keys(keys, words, count, out));
             readable_end_ = end_of_text;
             spans_.clear();
             return out;
         }
 
-        CS336_INLINE Id* encode_keys(const WordKey* keys, const uint8_t* const* words, size_t count,
-                                     Id* out) {
-            typename Cache::View view = cache_.view();
-            const JoinedSpans::Span* next_span = spans_.begin();
-            for (size_t i = 0; i < count; ++i) {
-                const typename Cache::Entry& entry = view.at(keys[i]);
-                if (entry.is_near(keys[i])) {
-                    std::memcpy(out, entry.lanes, 16);
-                    out += entry.count();
-                    next_span += !words[i];
-                    continue;
+        using Rest = JoinedSpans::Rest;
+        static constexpr Rest NOTHING = {{0, uint64_t{WHOLE_KEY} << 56 | NO_ID}, 0, 0, 0, NO_ID, 0,
+                                         nullptr};
+
+        static CS336_INLINE void make_rest_key(const HashSeed& seed, const Rest& rest,
+                                               WordKey& key) {
+            make_short_key(seed, reinterpret_cast<const uint8_t*>(&rest.word), WHOLE_KEY, key);
+        }
+
+        // Encode a batch of words of the joined spans, which starts at `origin`. A word that starts
+        // where `rest` is in the text stands for it and the rests after it. The other words up to
+        // its end, `resume`, stand for nothing.
+        CS336_NOINLINE Id* encode_between(const uint8_t* first, uint32_t origin,
+                                          const uint32_t* ends, size_t num_words, const Rest*& rest,
+                                          uint32_t& resume, Id* out) {
+            WordKey keys[GROUP];
+            uint32_t start = 0;
+            for (size_t done = 0; done < num_words; done += GROUP) {
+                const size_t group = std::min(GROUP, num_words - done);
+                const uint32_t* const group_ends = ends + done;
+                const uint32_t group_start = start;
+                start = make_keys<WORD>(first, start, group_ends, group, keys);
+                insert_rests(origin, group_start, group_ends, group, rest, resume, keys);
+                typename Cache::View view = cache_.view();
+                for (size_t i = 0; i < group; ++i) {
+                    const typename Cache::Entry& entry = view.at(keys[i]);
+                    if (entry.is_near(keys[i])) {
+                        std::memcpy(out, entry.lanes, 16);
+                        out += entry.count();
+                        continue;
+                    }
+                    const uint32_t word = i ? group_ends[i - 1] : group_start;
+                    out = is_rest(keys[i]) ? encode_rests(keys[i], origin + word, out)
+                                           : look_up<WORD>(keys[i], first + word,
+                                                           group_ends[i] - word, out);
+                    view = cache_.view();
                 }
-                out = words[i] ? look_up<WORD>(keys[i], words[i], keys[i].length(), out)
-                               : encode_rest(keys[i], *next_span++, out);
-                view = cache_.view();
             }
             return out;
         }
 
-        // Encode the tail of a span, as a text of its own, and the added token after it.
-        CS336_NOINLINE Id* encode_rest(const WordKey& key, const JoinedSpans::Span& span, Id* out) {
-            if (const typename Cache::Entry* entry = cache_.find(key, span.tail)) {
+        // Replace the keys of words that stand for rests or for nothing.
+        CS336_INLINE void insert_rests(uint32_t origin, uint32_t start, const uint32_t* ends,
+                                       size_t num_words, const Rest*& next_rest,
+                                       uint32_t& resume_at, WordKey* keys) const {
+            const HashSeed seed = cache_.seed();  // a local copy stays in registers
+            const Rest* rest = next_rest;
+            uint32_t resume = resume_at;
+            const uint32_t stop = origin + ends[num_words - 1];
+            for (size_t i = 0;;) {
+                while (i < num_words && origin + (i ? ends[i - 1] : start) < resume) {
+                    keys[i++] = nothing_key_;
+                }
+                if (rest->start >= stop) break;
+                i = first_after(ends, i, num_words, rest->start - origin);
+                if (CS336_UNLIKELY(rest->num_chained)) {
+                    keys[i] = NEVER_STORED;
+                } else {
+                    make_rest_key(seed, *rest, keys[i]);
+                }
+                ++i;
+                resume = rest->end;
+                rest += 1 + rest->num_chained;
+            }
+            next_rest = rest;
+            resume_at = resume;
+        }
+
+        // The index of the first of the ascending `ends`, from `i` on, that is after `offset`.
+        static CS336_INLINE size_t first_after(const uint32_t* ends, size_t i, size_t size,
+                                               uint32_t offset) {
+            // Without a branch that depends on the number of words, which is hard to predict.
+            constexpr size_t AT_ONCE = 16;
+            while (size - i >= AT_ONCE) {
+                const size_t from = i;
+                for (size_t step = AT_ONCE / 2; step; step /= 2) {
+                    i += ends[i + step - 1] <= offset ? step : 0;
+                }
+                if (i < from + AT_ONCE - 1 || ends[i] > offset) return i;
+                ++i;
+            }
+            while (ends[i] <= offset) ++i;
+            return i;
+        }
+
+        // Encode the rests at `start`, or nothing, whose key is not in its first slot of the cache.
+        CS336_NOINLINE Id* encode_rests(const WordKey& key, uint32_t start, Id* out) {
+            if (key.high == nothing_key_.high) return encode_rest(key, NOTHING, out);
+            const Rest* const rest = &spans_.at(start);
+            if (!rest->num_chained) return encode_rest(key, *rest, out);
+            for (size_t i = 0; i <= rest->num_chained; ++i) {
+                WordKey one;
+                make_rest_key(cache_.seed(), rest[i], one);
+                out = encode_rest(one, rest[i], out);
+            }
+            return out;
+        }
+
+        // Encode the tail of a text, as a text of its own, and the added token after it.
+        CS336_NOINLINE Id* encode_rest(const WordKey& key, const Rest& rest, Id* out) {
+            if (const typename Cache::Entry* entry = cache_.find(key, rest.tail)) {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
             out = fill_gaps(out);
             Id* end = out;
+            const uint8_t* const readable_end = readable_end_;
+            readable_end_ = rest.tail + rest.tail_length;
             ScanState state(scanner_.num_states());
-            for (size_t start = 0; start < span.tail_length;) {
-                const size_t stop = scanner_.next(span.tail, span.tail_length, start, state);
-                end = encode_alone(span.tail + start, stop - start, end);
+            for (size_t start = 0; start < rest.tail_length;) {
+                const size_t stop = scanner_.next(rest.tail, rest.tail_length, start, state);
+                end = encode_alone(rest.tail + start, stop - start, end);
                 start = stop;
             }
-            if (span.id != NO_ID) *end++ = Id(span.id);
-            cache_.insert(key, span.tail, out, size_t(end - out));
+            readable_end_ = readable_end;
+            if (rest.id != NO_ID) *end++ = Id(rest.id);
+            cache_.insert(key, rest.tail, out, size_t(end - out));
             return end;
         }
 
@@ -511,6 +581,8 @@ class TypedEncoder final : public Encoder {
             const WordKey key = cache_.key(word, length, word + length);
             return fill_gaps(look_up<WORD>(key, word, length, out));
         }
+
+        static constexpr size_t OCCURRENCES_AT_ONCE = 64;
 
         // Encode the words [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on,
         // or the parts or segments of a word.
@@ -722,6 +794,7 @@ class TypedEncoder final : public Encoder {
         WordGroupMerger<Id> group_merger_;
         DropoutMerger<Id> dropout_merger_;
         JoinedSpans spans_;
+        WordKey nothing_key_;
         DropoutGroup dropout_group_;
         Gap dropped_[DropoutGroup::CAPACITY];  // words with merges that are left out
         size_t num_dropped_ = 0;

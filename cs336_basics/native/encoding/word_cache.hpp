@@ -42,6 +42,21 @@ class CacheBudget {
     std::atomic<int64_t> available_;
 };
 
+// The 16 bytes of a key that is not made from a word.
+struct WordBytes {
+    uint64_t low, high;
+};
+
+// The key of a text of at most 8 bytes and the added token after it, which no word has.
+inline WordBytes rest_word(const uint8_t* text, size_t length, uint32_t id) {
+    uint64_t low = 0;
+    for (size_t i = 0; i < length; ++i) low |= uint64_t{text[i]} << 8 * i;
+    return {low, uint64_t{WHOLE_KEY} << 56 | uint64_t(length) << 32 | id};
+}
+inline bool is_rest(const WordKey& key) { return key.high >> 56 == WHOLE_KEY; }
+// A key that is never stored.
+constexpr WordKey NEVER_STORED = {0, uint64_t{WHOLE_KEY} << 56 | uint64_t{0xFF} << 32, 0};
+
 // The table uses open addressing. A word of at most 15 bytes and its ids share one 32-byte entry,
 // so a hit reads one cache line and stores 16 bytes. A full cache that cannot grow is cleared and
 // filled again. This simple rule keeps recent words.
@@ -80,7 +95,7 @@ class WordCache {
         bool matches(const WordKey& key) const {
             return low == key.low && ((high ^ key.high) & ~FAR_BIT) == 0;
         }
-        // The highest byte of a key is a length of at most 15, or 16 (see key_of_rest), or 0xFF.
+        // The highest byte of a key is a length of at most 15, or 16 (see rest_word), or 0xFF.
         bool is_far() const { return high >> 62 != 0; }
         bool is_long() const { return high >> 63 != 0; }
     };
@@ -111,15 +126,6 @@ class WordCache {
             key = rare_key(word, length);
         }
         return key;
-    }
-
-    // The key of a text of at most 8 bytes and the added token after it, which no word has.
-    static WordKey key_of_rest(const HashSeed& seed, const uint8_t* text, size_t length,
-                               uint32_t id) {
-        uint64_t low = 0;
-        for (size_t i = 0; i < length; ++i) low |= uint64_t{text[i]} << 8 * i;
-        const uint64_t high = uint64_t{MAX_SHORT_WORD + 1} << 56 | uint64_t(length) << 32 | id;
-        return {low, high, hash_16(seed, low, high)};
     }
 
     // Like `key`, but for a long word, or for a short word at the end of the text, where 16 bytes

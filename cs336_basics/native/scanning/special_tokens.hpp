@@ -84,6 +84,11 @@ class SpecialTokens {
 
     // The longest token that starts at `offset` <= `size`; its length is 0 if there is none.
     Occurrence at(const uint8_t* text, size_t size, size_t offset) const {
+        if (const std::vector<RunToken>* run = run_at(text, size, offset)) {
+            const size_t length = run_length(text + offset, size - offset, run->size() - 1);
+            const RunToken found = (*run)[length];
+            return {found.length ? offset : size, found.length, found.token};
+        }
         const size_t token = longest_at(text, size, offset);
         if (token == NONE) return {size, 0, 0};
         return {offset, tokens_[token].size(), token};
@@ -194,18 +199,32 @@ class SpecialTokens {
         size_t ends_[257] = {};  // ends_[b]: the end of the tokens whose first byte is below b
     };
 
+    // The longest token in a run of a certain length; its length is 0 if there is none.
+    struct RunToken {
+        uint32_t length;
+        uint32_t token;
+    };
+
     // For runs of a byte whose tokens all repeat it, such as spaces in vocabularies for code: the
     // longest token in a run, by the length of the run.
     void add_runs(char byte) {
-        std::vector<size_t> token_of_length;
+        std::vector<RunToken> token_of_length;
         for (size_t i = tokens_.size(); i--;) {  // shortest first
             if (tokens_[i][0] != byte) continue;
-            token_of_length.resize(tokens_[i].size(),
-                                   token_of_length.empty() ? NONE : token_of_length.back());
-            token_of_length.push_back(i);
+            const RunToken shorter = token_of_length.empty() ? RunToken{} : token_of_length.back();
+            token_of_length.resize(tokens_[i].size(), shorter);
+            token_of_length.push_back({uint32_t(tokens_[i].size()), uint32_t(i)});
         }
         runs_.push_back(std::move(token_of_length));
         runs_of_[uint8_t(byte)] = uint8_t(runs_.size());
+    }
+
+    // The tokens that repeat the byte at `offset`, by the length of the run; null if there are
+    // other tokens that start with it, or none.
+    const std::vector<RunToken>* run_at(const uint8_t* text, size_t size, size_t offset) const {
+        if (offset == size) return nullptr;
+        const size_t number = runs_of_[text[offset]];
+        return number ? &runs_[number - 1] : nullptr;
     }
 
     // The number of bytes, at most `most`, at the start of a text that are equal to the first.
@@ -230,9 +249,10 @@ class SpecialTokens {
     // The longest token at `offset`, or NONE.
     size_t longest_at(const uint8_t* text, size_t size, size_t offset) const {
         if (offset == size) return NONE;
-        if (const size_t number = runs_of_[text[offset]]) {
-            const std::vector<size_t>& tokens = runs_[number - 1];
-            return tokens[run_length(text + offset, size - offset, tokens.size() - 1)];
+        if (const std::vector<RunToken>* run = run_at(text, size, offset)) {
+            const size_t length = run_length(text + offset, size - offset, run->size() - 1);
+            const RunToken found = (*run)[length];
+            return found.length ? found.token : NONE;
         }
         size_t longest = NONE;
         forward_.each_match(
@@ -267,7 +287,7 @@ class SpecialTokens {
     bool have_rare_bytes_ = true, start_rarely_ = true;
     std::vector<size_t> rare_;         // the offset of each token's rarest byte
     SortedTokens forward_, backward_;  // the tokens, and the reversed tokens
-    std::vector<std::vector<size_t>> runs_;  // see add_runs
+    std::vector<std::vector<RunToken>> runs_;  // see add_runs
     uint8_t runs_of_[256] = {};              // by first byte: index in `runs_` plus 1, or 0
     bool has_replacement_ = false;
 };
@@ -295,9 +315,26 @@ class Occurrences {
         }
     }
 
-    // The first occurrence at or after `from`, which must not decrease from call to call.
+    // Write the next occurrences from `from` on, at least one and at most `capacity`. The last one
+    // has the length 0 if there are no more.
+    size_t fill(size_t from, Occurrence* found, size_t capacity) {
+        if (!by_token_ && !by_first_byte_) return fill_by_prefix(from, found, capacity);
+        size_t count = 0;
+        do {
+            found[count] = next(from);
+            from = found[count].offset + found[count].length;
+        } while (found[count++].length && count < capacity);
+        return count;
+    }
+
+    // The first occurrence at or after `from`, which must be the end of the one before.
     Occurrence next(size_t from) {
-        if (!by_token_) return by_first_byte_ ? next_by_first_byte(from) : next_by_prefix(from);
+        if (by_first_byte_) return next_by_first_byte(from);
+        if (!by_token_) {
+            Occurrence found;
+            fill_by_prefix(from, &found, 1);
+            return found;
+        }
         Occurrence first = {size_, 0, 0};
         for (size_t i = 0; i < tokens_.size(); ++i) {
             if (next_[i] < from) next_[i] = tokens_.find_one(i, text_, size_, from);
@@ -323,24 +360,44 @@ class Occurrences {
     }
 
     // If the compiler inlined this, dense tokens would take 10 % longer.
-    CS336_NOINLINE Occurrence next_by_prefix(size_t from) {
-        while (from < size_) {
-            if (from >= searched_) {
-                window_ = from;
-                candidates_ = tokens_.prefixes().next(text_, size_, window_);
-                searched_ = window_ + WINDOW;
-            } else if (from > window_) {
-                candidates_ &= ~uint64_t{0} << (from - window_);
+    CS336_NOINLINE size_t fill_by_prefix(size_t from, Occurrence* found, size_t capacity) {
+        const uint8_t* const text = text_;  // local copies stay in registers
+        const size_t size = size_;
+        size_t count = 0;
+        for (;;) {
+            if (from >= candidates_.end) {
+                if (from >= size) break;
+                tokens_.prefixes().find(text, size, from, candidates_);
+                if (candidates_.begin == candidates_.end) break;
+                next_start_ = 0;
             }
-            // Each candidate is checked once, except the one that is returned.
-            for (; candidates_; candidates_ &= candidates_ - 1) {
-                const Occurrence found =
-                    tokens_.at(text_, size_, window_ + lowest_bit(candidates_));
-                if (found.length) return found;
+            const size_t begin = candidates_.begin, num_starts = candidates_.num_starts;
+            size_t i = next_start_;
+            from = std::max(from, begin);
+            while (from < candidates_.end) {
+                // After a token or a candidate that is none, there may be more in the same row.
+                size_t offset = from;
+                if (CS336_UNLIKELY(candidates_.has(from))) {
+                } else if (i < num_starts) {
+                    offset = begin + candidates_.starts[i++];
+                    if (CS336_UNLIKELY(offset < from)) continue;
+                } else {
+                    from = candidates_.end;
+                    break;
+                }
+                const Occurrence token = tokens_.at(text, size, offset);
+                from = offset + (token.length ? token.length : 1);
+                found[count] = token;
+                count += token.length != 0;
+                if (count == capacity) {
+                    next_start_ = i;
+                    return count;
+                }
             }
-            from = searched_;
+            next_start_ = i;
         }
-        return {size_, 0, 0};
+        found[count++] = {size, 0, 0};
+        return count;
     }
 
     const SpecialTokens& tokens_;
@@ -348,9 +405,8 @@ class Occurrences {
     size_t size_;
     bool by_token_, by_first_byte_;
     size_t next_[FEW] = {};  // the next occurrence of each token, or with each first byte
-    // The last window with candidates, its end, and the candidates that are not checked yet.
-    size_t window_ = 0, searched_ = 0;
-    uint64_t candidates_ = 0;
+    PrefixSearch::Candidates candidates_;
+    size_t next_start_ = 0;  // index of a start that is not checked yet
 };
 
 }  // namespace cs336

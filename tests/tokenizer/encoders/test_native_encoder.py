@@ -29,6 +29,7 @@ from cs336_basics.tokenizer.reference import merge_pretoken_in_order
 from tests.errors import rejects
 from tests.faults import alarm
 from tests.processes import run_python
+from tests.tokenizer import examples
 from tests.tokenizer.examples import (
     BYTES,
     END,
@@ -448,3 +449,33 @@ def test_a_subclass_of_str_is_encoded_by_its_characters():
         ):
             with rejects(None, "U+D800"):
                 encode(Shouted(text + "\ud800"))
+
+
+CODE = [
+    *"abx_19 .,;:!(){}=#'\"\t\n", *(" " * length for length in (1, 2, 4, 8, 23, 40)),
+    "\n" + " " * 8, ";\n    ", "{\n\n  ", "if x:", " self", "é", "中文", "\u2028", "\r\n", "123456",
+    "don't",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "qwen2", "o200k", "deepseek-v3"])
+def test_texts_between_many_added_tokens_are_split_alone(pattern):
+    chooser = random.Random(pattern)
+    runs = [" " * length for length in range(2, 25)]
+    others = ["\n", "\t", "é", "<|im_start|>", "ab", "\n  ", "x" * 40, "1", "中"]
+    for case in range(12):
+        tokens = runs + chooser.sample(others, case % 4)
+        vocab, merges = examples.trained()
+        known = set(vocab.values())
+        added = [token for token in tokens if token.encode() not in known]
+        tokenizer = Tokenizer(vocab, merges, added, pattern=pattern)
+        plain = Tokenizer(vocab, merges, added, pattern=pattern, backend="python")
+        # Short texts, and texts that are longer than what is joined at once.
+        texts = [
+            "".join(chooser.choices([*CODE, *tokens], k=chooser.choice([3, 10, 100, 6000])))
+            for _ in range(8)
+        ]
+        for text in texts:
+            expected = plain.encode(text)
+            for _ in range(2):  # with an empty cache, and with what the first call has put there
+                assert tokenizer.encode(text) == expected

@@ -67,14 +67,37 @@ struct PrefixTables {
 using NextCandidates = uint64_t (*)(const PrefixTables& tables, const uint8_t* text, size_t size,
                                     size_t& window);
 
-// Define `next_candidates` in the namespace of a SIMD level that has `candidates`.
-#define CS336_DEFINE_NEXT_CANDIDATES(TARGET)                                                       \
+// Candidates in a row, as in a run of spaces, have one start, the first of them.
+constexpr size_t MAX_STARTS = WINDOW / 2;  // in a window
+constexpr size_t STARTS_SLACK = 8;
+
+// Write the masks of the candidates in `count` windows, and the offsets of their starts, for which
+// `starts` must have room for count * MAX_STARTS + STARTS_SLACK elements. Returns the number of
+// starts. All READ bytes of the last window can be read.
+using CandidateStarts = size_t (*)(const PrefixTables& tables, const uint8_t* text, size_t count,
+                                   uint64_t* masks, uint32_t* starts);
+
+// Define `next_candidates` and `candidate_starts` in the namespace of a SIMD level that has
+// `candidates` and `offsets`.
+#define CS336_DEFINE_CANDIDATES(TARGET)                                                            \
     TARGET inline uint64_t next_candidates(const PrefixTables& tables, const uint8_t* text,        \
                                            size_t size, size_t& window) {                          \
         for (; size - window >= PrefixTables::READ; window += WINDOW) {                            \
             if (const uint64_t mask = candidates(tables, text + window)) return mask;              \
         }                                                                                          \
         return 0;                                                                                  \
+    }                                                                                              \
+    TARGET inline size_t candidate_starts(const PrefixTables& tables, const uint8_t* text,         \
+                                          size_t count, uint64_t* masks, uint32_t* starts) {       \
+        uint64_t before = 0;                                                                       \
+        size_t found = 0;                                                                          \
+        for (size_t i = 0; i < count; ++i) {                                                       \
+            const uint64_t mask = candidates(tables, text + i * WINDOW);                           \
+            masks[i] = mask;                                                                       \
+            found += offsets(mask & ~(mask << 1 | before), uint32_t(i * WINDOW), starts + found);  \
+            before = mask >> 63;                                                                   \
+        }                                                                                          \
+        return found;                                                                              \
     }
 
 namespace scalar {
@@ -95,7 +118,14 @@ CS336_INLINE uint64_t candidates(const PrefixTables& tables, const uint8_t* text
     return mask;
 }
 
-CS336_DEFINE_NEXT_CANDIDATES()
+// Write origin + i to `out` for every set bit i of `bits`, and return their number.
+CS336_INLINE size_t offsets(uint64_t bits, uint32_t origin, uint32_t* out) {
+    size_t count = 0;
+    for (; bits; bits &= bits - 1) out[count++] = origin + uint32_t(lowest_bit(bits));
+    return count;
+}
+
+CS336_DEFINE_CANDIDATES()
 
 }  // namespace scalar
 
@@ -118,7 +148,21 @@ CS336_AVX2 CS336_INLINE uint64_t candidates(const PrefixTables& tables, const ui
     return intersect({low, high}, {low, high});
 }
 
-CS336_DEFINE_NEXT_CANDIDATES(CS336_AVX2)
+// Like the scalar function, but always writes four elements, because whether a window has a start
+// is hard to predict.
+CS336_AVX2 CS336_INLINE size_t offsets(uint64_t bits, uint32_t origin, uint32_t* out) {
+    const size_t count = __builtin_popcountll(bits);
+    size_t done = 0;
+    do {
+        for (int k = 0; k < 4; ++k) {
+            out[done++] = origin + uint32_t(_tzcnt_u64(bits));
+            bits &= bits - 1;
+        }
+    } while (CS336_UNLIKELY(bits));
+    return count;
+}
+
+CS336_DEFINE_CANDIDATES(CS336_AVX2)
 
 }  // namespace avx2
 #endif
@@ -144,21 +188,28 @@ CS336_INLINE uint64_t candidates(const PrefixTables& tables, const uint8_t* text
     return intersect(found, found);
 }
 
-CS336_DEFINE_NEXT_CANDIDATES()
+using scalar::offsets;
+
+CS336_DEFINE_CANDIDATES()
 
 }  // namespace neon
 #endif
 
-inline NextCandidates next_candidates_function(SimdLevel simd_level) {
+struct CandidateFunctions {
+    NextCandidates next;
+    CandidateStarts starts;
+};
+
+inline CandidateFunctions candidate_functions(SimdLevel simd_level) {
     switch (simd_level) {
 #if defined(CS336_X86)
         case SimdLevel::AVX512:
-        case SimdLevel::AVX2: return avx2::next_candidates;
+        case SimdLevel::AVX2: return {avx2::next_candidates, avx2::candidate_starts};
 #endif
 #if defined(CS336_NEON)
-        case SimdLevel::NEON: return neon::next_candidates;
+        case SimdLevel::NEON: return {neon::next_candidates, neon::candidate_starts};
 #endif
-        default: return scalar::next_candidates;
+        default: return {scalar::next_candidates, scalar::candidate_starts};
     }
 }
 
@@ -166,28 +217,56 @@ class PrefixSearch {
   public:
     PrefixSearch() = default;  // must not search
     PrefixSearch(const std::vector<std::string>& tokens, SimdLevel simd_level)
-        : tables_(tokens), next_candidates_(next_candidates_function(simd_level)) {}
+        : tables_(tokens), functions_(candidate_functions(simd_level)) {}
 
-    // Move `window` to the first window with candidates, and return a mask of the offsets in it
-    // where a token may start; 0 if there is none in the rest of the text.
-    uint64_t next(const uint8_t* text, size_t size, size_t& window) const {
-        uint64_t found = next_candidates_(tables_, text, size, window);
-        while (!found && window < size) {
+    // The candidates in a part of a text.
+    struct Candidates {
+        static constexpr size_t MAX_WINDOWS = 16;
+
+        size_t begin = 0, end = 0;  // offsets in the text; equal if there are no more candidates
+        size_t num_starts;
+        uint64_t masks[MAX_WINDOWS];
+        uint32_t starts[MAX_WINDOWS * MAX_STARTS + STARTS_SLACK];  // offsets from `begin`
+
+        // Whether a token may start at an offset of this part.
+        bool has(size_t offset) const {
+            offset -= begin;
+            return masks[offset / WINDOW] >> (offset % WINDOW) & 1;
+        }
+    };
+
+    // Find the candidates in the first part at or after `from` <= `size` that has any.
+    void find(const uint8_t* text, size_t size, size_t from, Candidates& found) const {
+        size_t window = from;
+        uint64_t mask = functions_.next(tables_, text, size, window);
+        if (mask) {
+            const size_t readable = (size - window - PrefixTables::READ) / WINDOW + 1;
+            const size_t count = std::min(Candidates::MAX_WINDOWS, readable);
+            found.num_starts =
+                functions_.starts(tables_, text + window, count, found.masks, found.starts);
+            found.begin = window;
+            found.end = window + count * WINDOW;
+            return;
+        }
+        while (!mask && window < size) {
             // Copy the rest of the text, because nothing after it may be read.
             const size_t rest = size - window;
             uint8_t copy[PrefixTables::READ] = {};
             std::memcpy(copy, text + window, std::min(rest, sizeof copy));
             size_t start = 0;
-            found = next_candidates_(tables_, copy, sizeof copy, start);
-            if (rest < WINDOW) found &= (uint64_t{1} << rest) - 1;
-            if (!found) window += std::min(rest, WINDOW);
+            mask = functions_.next(tables_, copy, sizeof copy, start);
+            if (rest < WINDOW) mask &= (uint64_t{1} << rest) - 1;
+            if (!mask) window += std::min(rest, WINDOW);
         }
-        return found;
+        found.masks[0] = mask;
+        found.begin = window;
+        found.end = window + (mask ? std::min(size - window, WINDOW) : 0);
+        found.num_starts = scalar::offsets(mask & ~(mask << 1), 0, found.starts);
     }
 
   private:
     PrefixTables tables_;
-    NextCandidates next_candidates_ = nullptr;
+    CandidateFunctions functions_ = {};
 };
 
 }  // namespace cs336

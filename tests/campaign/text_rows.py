@@ -152,8 +152,9 @@ def other_libraries(case: Case) -> int:
     return 200
 
 
-def _files_in(variable: str, ending: str) -> list[Path]:
-    return sorted(Path(os.environ.get(variable) or "/nonexistent").glob(f"*{ending}"))
+def _files_in(variable: str, *patterns: str) -> list[Path]:
+    directory = Path(os.environ.get(variable) or "/nonexistent")
+    return sorted(file for pattern in patterns for file in directory.glob(pattern))
 
 
 @functools.lru_cache(maxsize=2)
@@ -170,8 +171,8 @@ def _published(file: Path) -> tuple[Any, Any]:
     "bytes of text",
     cases=lambda: list(
         itertools.product(
-            _files_in("CS336_TOKENIZERS", ".json") or [None],
-            _files_in("CS336_DATA", ".txt") or [None],
+            _files_in("CS336_TOKENIZERS", "*.json", "*/tokenizer.json") or [None],
+            _files_in("CS336_DATA", "*.txt") or [None],
         )
     ),
     in_normal_run=False,
@@ -182,7 +183,7 @@ def published_tokenizers(case: Case) -> int:
     pytest.importorskip("tokenizers")
     file, source = case.value
     if file is None:
-        pytest.skip("needs tokenizer.json files, named *.json, in CS336_TOKENIZERS")
+        pytest.skip("needs *.json or */tokenizer.json in CS336_TOKENIZERS")
     if source is None:
         pytest.skip("needs real texts, named *.txt, in CS336_DATA")
     with open(source, "rb") as opened:

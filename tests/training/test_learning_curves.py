@@ -115,7 +115,7 @@ def test_each_measure_has_its_own_lines(runs, drawn):
     append("plain", train_loss=4.0, lr=0.25, grad_norm=2.0)
     append("plain", val_loss=4.4, val_bits_per_byte=1.5)
     for y in ("bits-per-byte", "lr", "grad-norm"):
-        assert plot(["plain", "--x", "step", "--y", y]) == 0
+        assert plot(["plain", "--x", "step", "--y", y, "--overwrite"]) == 0
     expected = {"bits per byte": 1.5, "learning rate": 0.25, "norm of the gradient": 2.0}
     assert drawn == {label: [[11.0, value]] for label, value in expected.items()}
 

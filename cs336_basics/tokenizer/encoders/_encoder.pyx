@@ -55,17 +55,10 @@ cdef size_t SPAN_SIZE = 1 << 19
 # Span size for text that must be converted to UTF-8. The converted text stays in the L2 cache.
 cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 
-# For texts longer than this, an array with room for one id per byte would be too large.
-cdef size_t MAX_DIRECT = 1 << 30
-
 # The array size for a batch is estimated from the first 1 / ESTIMATED_PARTS of its texts. Unused
 # space costs almost nothing, while an array that is too small must be copied to a larger one.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25
-
-# Ids of texts of up to this many bytes are written to a worker's memory first, so that the array
-# has their size from the start.
-cdef size_t MAX_COPIED = 1 << 16
 
 # Maximum number of bytes or ids to process between two checks for Ctrl-C. Processing them takes a
 # few hundredths of a second, or up to 0.7 seconds for a single long word.
@@ -394,14 +387,13 @@ cdef class Encoder:
             UnicodeEncodeError: See `encode`.
         """
         cdef TextView view = view_text(text), span
-        if utf8_bound(view) <= MAX_COPIED:
+        cdef size_t span_size = SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE
+        if view.length <= span_size:
             return self.encode_copied(text, view, special)
         cdef vector[TextView] spans
-        cdef size_t span_size = SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE
         cdef bint in_threads = num_workers > 1 and view.length > SPAN_SIZE
         with nogil:
             spans = cut_text(view, span_size, special.special.tokens, self.scanner)
-        in_threads |= utf8_bound(view) >= MAX_DIRECT
         for span in spans:
             in_threads |= utf8_bound(span) >= MAX_UNINTERRUPTED
         if not in_threads:
@@ -453,30 +445,14 @@ cdef class Encoder:
 
     cdef encode_spans(self, text, vector[TextView]& spans, SpecialSet special):
         """Return the ids of a text, which is encoded span by span in this thread."""
-        # The operating system commits memory only for pages that are written to. The unused part of
-        # the buffer is released at the end.
-        ids = np.empty(utf8_bound(view_text(text)) + OUTPUT_SLACK, self.dtype)
-        cdef uint8_t[::1] out = ids.view(np.uint8)
-        cdef Worker worker = self.acquire()
-        cdef EncodingWorker* cpp_worker = worker.worker.get()
-        cdef size_t total = 0
-        cdef Failure failure
+        # An array with room for one id per byte would be new memory in every call, and page faults
+        # would take an eighth of the time. The memory of the parts and of the result is used again.
         cdef TextView view
-        cdef TextSpan span
-        try:
-            for view in spans:
-                with nogil:
-                    failure = as_utf8(view, cpp_worker.text, span)
-                check(failure, text)
-                with nogil:
-                    total += cpp_worker.encode(span.data, span.size, special.special,
-                                               &out[total * self.id_size], NO_ID, NULL)
-                PyErr_CheckSignals()
-        finally:
-            self.release(worker)
-        out = None
-        ids.resize(total, refcheck=False)
-        return ids
+        parts = []
+        for view in spans:
+            parts.append(self.encode_copied(text, view, special))
+            PyErr_CheckSignals()
+        return np.concatenate(parts)
 
     cdef encode_in_threads(
         self, texts, vector[TextView]& views, SpecialSet special, int num_workers,

@@ -107,6 +107,10 @@ class InputTypeError(InputError, TypeError):
     """A value of the wrong type."""
 
 
+class MissingFileError(InputError, FileNotFoundError):
+    """An input that does not exist."""
+
+
 class OutputExistsError(InputError, FileExistsError):
     """An output that exists. By default, the remedy is `overwrite=True`."""
 

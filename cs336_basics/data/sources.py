@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError
 from cs336_basics._support.messages import counted, short_names
 from cs336_basics._support.paths import printable_path
 from cs336_basics._support.text import END_OF_TEXT
@@ -230,7 +230,7 @@ def _expanded(key: str, paths: str | tuple[str, ...], format: str | None) -> tup
     try:
         files = expand_paths(paths, format)
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{key}: {error}") from None
+        raise MissingFileError(str(error), argument=key) from None
     except InputError as error:
         raise error.at(key) from None
     tokens = [file for file in files if file.endswith(TOKEN_ENDINGS)]

@@ -106,7 +106,7 @@ def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
     if is_url(name):
         urls = matching_urls(name)
         if not urls:
-            raise FileNotFoundError(f"no file matches the glob {name!r}")
+            raise FileNotFoundError(f"{name!r} matches no file")
         return urls
     try:
         mode = os.stat(name).st_mode
@@ -118,7 +118,7 @@ def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
         if "**" in name:
             files = _without_skipped(files, name, found.skipped)
         if not files:
-            raise FileNotFoundError(f"no file matches the glob {name!r}") from None
+            raise FileNotFoundError(f"{name!r} matches no file") from None
         return files
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:

@@ -49,6 +49,11 @@ def test_a_run_on_the_sample_writes_all_files_and_prints_their_paths(tiny, capsy
     assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
 
 
+def test_the_option_of_a_missing_text_is_named(tiny, capsys):
+    assert main(["--config", tiny, "--data.train-path", "nowhere.txt"]) == 2
+    assert "error: --data.train-path 'nowhere.txt' does not exist" in capsys.readouterr().err
+
+
 def test_the_passes_over_the_text_are_printed_and_many_are_pointed_out(tiny, capsys):
     Path("my.txt").write_text("Once upon a time there was a cat. " * 200)
     words = ["--config", tiny, "--max-steps", "1", "--sample-tokens", "0"]

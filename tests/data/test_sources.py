@@ -165,8 +165,8 @@ def test_a_run_in_the_directory_that_it_reads_is_not_read(tiny, rows, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/*.gz"], r"data\.train_path.*'no/\*\.gz'"),
-        (["text.txt", "gone"], r"data\.train_path.*'gone'"),
+        (["no/*.gz"], r"--data\.train-path 'no/\*\.gz'"),
+        (["text.txt", "gone"], r"--data\.train-path 'gone'"),
         (["a.jsonl"], r"a\.jsonl: --data\.field .*pass --data\.field text"),
         (["a.jsonl", "--data.field", "txt"], r"'txt'.*\['id', 'text'\]"),
         (["a.parquet", "--data.column", "txt"], r"--data\.column .*id, text.*'txt'"),

@@ -469,30 +469,15 @@ class TypedEncoder final : public Encoder {
         CS336_NOINLINE Id* encode_between(const uint8_t* first, uint32_t origin,
                                           const uint32_t* ends, size_t num_words, const Rest*& rest,
                                           uint32_t& resume, Id* out) {
-            WordKey keys[GROUP];
-            uint32_t start = 0;
-            for (size_t done = 0; done < num_words; done += GROUP) {
-                const size_t group = std::min(GROUP, num_words - done);
-                const uint32_t* const group_ends = ends + done;
-                const uint32_t group_start = start;
-                start = make_keys<WORD>(first, start, group_ends, group, keys);
-                insert_rests(origin, group_start, group_ends, group, rest, resume, keys);
-                typename Cache::View view = cache_.view();
-                for (size_t i = 0; i < group; ++i) {
-                    const typename Cache::Entry& entry = view.at(keys[i]);
-                    if (entry.is_near(keys[i])) {
-                        std::memcpy(out, entry.lanes, 16);
-                        out += entry.count();
-                        continue;
-                    }
-                    const uint32_t word = i ? group_ends[i - 1] : group_start;
-                    out = is_rest(keys[i]) ? encode_rests(keys[i], origin + word, out)
-                                           : look_up<WORD>(keys[i], first + word,
-                                                           group_ends[i] - word, out);
-                    view = cache_.view();
-                }
-            }
-            return out;
+            return encode_groups<WORD>(
+                first, ends, num_words, out,
+                [&](uint32_t start, const uint32_t* group_ends, size_t group, WordKey* keys) {
+                    insert_rests(origin, start, group_ends, group, rest, resume, keys);
+                },
+                [&](const WordKey& key, uint32_t word, size_t length, Id* at) {
+                    return is_rest(key) ? encode_rests(key, origin + word, at)
+                                        : look_up<WORD>(key, first + word, length, at);
+                });
         }
 
         // Replace the keys of words that stand for rests or for nothing.
@@ -589,6 +574,18 @@ class TypedEncoder final : public Encoder {
         template <Piece PIECE>
         CS336_INLINE Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
                                       Id* out) {
+            return encode_groups<PIECE>(
+                first, ends, num_words, out, [](uint32_t, const uint32_t*, size_t, WordKey*) {},
+                [&](const WordKey& key, uint32_t word, size_t length, Id* at) {
+                    return look_up<PIECE>(key, first + word, length, at);
+                });
+        }
+
+        // Encode a batch of words in groups. `change` may replace the keys of a group. `look`
+        // encodes a word whose ids are not in its first slot of the cache.
+        template <Piece PIECE, class Change, class Look>
+        CS336_INLINE Id* encode_groups(const uint8_t* first, const uint32_t* ends, size_t num_words,
+                                       Id* out, const Change& change, const Look& look) {
             WordKey keys[GROUP];
             uint32_t start = 0;
             for (size_t done = 0; done < num_words; done += GROUP) {
@@ -596,6 +593,7 @@ class TypedEncoder final : public Encoder {
                 const uint32_t* const group_ends = ends + done;
                 const uint32_t group_start = start;
                 start = make_keys<PIECE>(first, start, group_ends, group, keys);
+                change(group_start, group_ends, group, keys);
                 typename Cache::View view = cache_.view();
                 for (size_t i = 0; i < group; ++i) {
                     // The common case is a short word with few ids in its first slot.
@@ -606,8 +604,7 @@ class TypedEncoder final : public Encoder {
                         continue;
                     }
                     const uint32_t word = i ? group_ends[i - 1] : group_start;
-                    const size_t length = group_ends[i] - word;
-                    out = look_up<PIECE>(keys[i], first + word, length, out);
+                    out = look(keys[i], word, group_ends[i] - word, out);
                     view = cache_.view();
                 }
             }

@@ -134,7 +134,7 @@ def _train_superwords(text: str) -> None:
 
 
 def _parity(text: str) -> None:
-    parts = [text[: len(text) // 2], text[len(text) // 2 :]]
+    parts = [f"a {half}" for half in (text[: len(text) // 2], text[len(text) // 2 :])]
     counts = [count_texts([part], Splitter("gpt2", [END])) for part in parts]
     get_trainer("native")().train_parity_from_counts(counts, 290, [END], dev=counts)
 

@@ -21,7 +21,9 @@ namespace cs336 {
 // and its segments are so short that looking them up takes twice as long.
 class LineCutter {
   public:
-    static constexpr size_t CAPACITY = 512;  // size of `ends`
+    // The size of `ends`: a part may end before every byte of eight blocks, and the last at their
+    // end.
+    static constexpr size_t CAPACITY = 8 * 64 + 1;
 
     // `joins` and the text must outlive this object. The text is a single line.
     LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length)

@@ -479,3 +479,17 @@ def test_texts_between_many_added_tokens_are_split_alone(pattern):
             expected = plain.encode(text)
             for _ in range(2):  # with an empty cache, and with what the first call has put there
                 assert tokenizer.encode(text) == expected
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", r"[^\n]+|\n+"])
+@pytest.mark.parametrize("num_bytes", [512, 1024, 2000, 4096])
+def test_a_part_may_end_after_every_byte(pattern, num_bytes):
+    # Superwords are searched for in blocks. All of their boundaries were one more than had room.
+    vocab, merges = examples.trained()
+    native, python = (
+        Tokenizer(vocab, merges, pattern=pattern, backend=backend)
+        for backend in ("native", "python")
+    )
+    for text in ("<m" * (num_bytes // 2), "a1" * (num_bytes // 2)):
+        assert native.encode(text) == python.encode(text)
+        assert native.encode_array(text).tolist() == python.encode(text)

@@ -205,6 +205,25 @@ void only_bytes_that_merges_join_stay_together() {
     check(segments_of(joins, "baab").size() == 3, "other bytes are not joined");
 }
 
+void parts_fit_into_their_array() {
+    const JoinFilter joins({}, process_hash_seed().multiplier);
+    std::string text;
+    for (size_t length = 0; length <= 3 * LineCutter::CAPACITY; ++length) {
+        LineCutter cutter(joins, bytes_of(text), length);
+        size_t num_parts = 0;
+        for (;;) {
+            std::vector<uint32_t> ends(LineCutter::CAPACITY);  // sanitizers see its end
+            const uint8_t* first;
+            const size_t count = cutter.fill(first, ends.data());
+            check(count <= ends.size(), "the parts fit into their array");
+            if (!count) break;
+            num_parts += count;
+        }
+        check(num_parts == length, "every byte is a part");
+        text += "<m"[length % 2];
+    }
+}
+
 void segments_merge_as_their_word() {
     // Random tokens, composed of characters of one to four bytes, with merges in any order.
     const std::vector<std::string> characters = {
@@ -717,6 +736,7 @@ int main() {
     ids_are_written_as_far_as_there_is_room();
     hostile_words_are_cached_as_others();
     only_bytes_that_merges_join_stay_together();
+    parts_fit_into_their_array();
     segments_merge_as_their_word();
     ids_may_change_while_they_are_decoded<uint16_t>();
     ids_may_change_while_they_are_decoded<uint32_t>();

@@ -142,7 +142,7 @@ class JoinedSpans {
             copy(end, end_of_text);
         }
         if (num_rests_ == MAX_RESTS) return false;
-        const bool may_be_blank = length == 0 || is_whitespace(text[0]);
+        const bool may_be_blank = length == 0 || Joints::is_whitespace(text[0]);
         size_t body = 0;
         if (CS336_UNLIKELY(may_be_blank) && length <= MAX_TAIL && is_blank(text, length)) {
             if (!empty()) {
@@ -208,9 +208,8 @@ class JoinedSpans {
             rest_word(tail, tail_length, id), start, end, 0, id, uint32_t(tail_length), tail};
     }
 
-    static bool is_whitespace(uint8_t byte) { return Joints::is_whitespace(byte); }
     static bool is_blank(const uint8_t* text, size_t length) {
-        while (length && is_whitespace(text[length - 1])) --length;
+        while (length && Joints::is_whitespace(text[length - 1])) --length;
         return !length;
     }
 
@@ -231,7 +230,7 @@ class JoinedSpans {
         size_t body = length;
         after_ = joints_after(at, body);
         if (after_) return body;
-        while (body && length - body < MAX_TAIL && is_whitespace(text[body - 1])) --body;
+        while (body && length - body < MAX_TAIL && Joints::is_whitespace(text[body - 1])) --body;
         if (body && body < length && is_cut(text, body)) after_ = joints_after(at, body);
         return after_ ? body : length;
     }

@@ -71,15 +71,15 @@ using NextCandidates = uint64_t (*)(const PrefixTables& tables, const uint8_t* t
 constexpr size_t MAX_STARTS = WINDOW / 2;  // in a window
 constexpr size_t STARTS_SLACK = 8;
 
-// Write the masks of the candidates in `count` windows, and the offsets of their starts, for which
-// `starts` must have room for count * MAX_STARTS + STARTS_SLACK elements. Returns the number of
-// starts. All READ bytes of the last window can be read.
+// Write the masks of the candidates in `count` windows, and the offsets of their starts. `starts`
+// must have room for count * MAX_STARTS + STARTS_SLACK elements. Returns the number of starts. All
+// READ bytes of the last window can be read.
 using CandidateStarts = size_t (*)(const PrefixTables& tables, const uint8_t* text, size_t count,
                                    uint64_t* masks, uint32_t* starts);
 
 // Define `next_candidates` and `candidate_starts` in the namespace of a SIMD level that has
-// `candidates` and `offsets`.
-#define CS336_DEFINE_CANDIDATES(TARGET)                                                            \
+// `candidates`. WRITE writes the set bits of a mask, as `positions` in window.hpp does.
+#define CS336_DEFINE_CANDIDATES(TARGET, WRITE)                                                     \
     TARGET inline uint64_t next_candidates(const PrefixTables& tables, const uint8_t* text,        \
                                            size_t size, size_t& window) {                          \
         for (; size - window >= PrefixTables::READ; window += WINDOW) {                            \
@@ -94,7 +94,7 @@ using CandidateStarts = size_t (*)(const PrefixTables& tables, const uint8_t* te
         for (size_t i = 0; i < count; ++i) {                                                       \
             const uint64_t mask = candidates(tables, text + i * WINDOW);                           \
             masks[i] = mask;                                                                       \
-            found += offsets(mask & ~(mask << 1 | before), uint32_t(i * WINDOW), starts + found);  \
+            found += WRITE(mask & ~(mask << 1 | before), uint32_t(i * WINDOW), starts + found);    \
             before = mask >> 63;                                                                   \
         }                                                                                          \
         return found;                                                                              \
@@ -118,14 +118,7 @@ CS336_INLINE uint64_t candidates(const PrefixTables& tables, const uint8_t* text
     return mask;
 }
 
-// Write origin + i to `out` for every set bit i of `bits`, and return their number.
-CS336_INLINE size_t offsets(uint64_t bits, uint32_t origin, uint32_t* out) {
-    size_t count = 0;
-    for (; bits; bits &= bits - 1) out[count++] = origin + uint32_t(lowest_bit(bits));
-    return count;
-}
-
-CS336_DEFINE_CANDIDATES()
+CS336_DEFINE_CANDIDATES(, positions)
 
 }  // namespace scalar
 
@@ -148,9 +141,9 @@ CS336_AVX2 CS336_INLINE uint64_t candidates(const PrefixTables& tables, const ui
     return intersect({low, high}, {low, high});
 }
 
-// Like the scalar function, but always writes four elements, because whether a window has a start
-// is hard to predict.
-CS336_AVX2 CS336_INLINE size_t offsets(uint64_t bits, uint32_t origin, uint32_t* out) {
+// Like `positions`, but four at a time and at least once, because whether a window has a start is
+// hard to predict.
+CS336_AVX2 CS336_INLINE size_t few_positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     const size_t count = __builtin_popcountll(bits);
     size_t done = 0;
     do {
@@ -162,7 +155,7 @@ CS336_AVX2 CS336_INLINE size_t offsets(uint64_t bits, uint32_t origin, uint32_t*
     return count;
 }
 
-CS336_DEFINE_CANDIDATES(CS336_AVX2)
+CS336_DEFINE_CANDIDATES(CS336_AVX2, few_positions)
 
 }  // namespace avx2
 #endif
@@ -188,9 +181,7 @@ CS336_INLINE uint64_t candidates(const PrefixTables& tables, const uint8_t* text
     return intersect(found, found);
 }
 
-using scalar::offsets;
-
-CS336_DEFINE_CANDIDATES()
+CS336_DEFINE_CANDIDATES(, positions)
 
 }  // namespace neon
 #endif
@@ -261,7 +252,7 @@ class PrefixSearch {
         found.masks[0] = mask;
         found.begin = window;
         found.end = window + (mask ? std::min(size - window, WINDOW) : 0);
-        found.num_starts = scalar::offsets(mask & ~(mask << 1), 0, found.starts);
+        found.num_starts = scalar::positions(mask & ~(mask << 1), 0, found.starts);
     }
 
   private:

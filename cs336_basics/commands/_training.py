@@ -27,7 +27,7 @@ from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.evaluation import rounded
-from cs336_basics.training.origin import start_from
+from cs336_basics.training.origin import Origin, start_from
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 from cs336_basics.training.trainer import NonFiniteLossError, Trainer, TrainResult
@@ -56,13 +56,13 @@ def train(command: CommandLine) -> int:
 
 def _run(command: CommandLine, world: World) -> int:
     """Open the run directory, train in it, and return the exit status."""
-    run = sources = error = None
+    run = sources = origin = error = None
     if world.is_first:
         try:
             resume = command.options.resume
             run = None if resume is None else RunDirectory(resume)
             if run is None:
-                command.config = start_from(command.config, command.set_by_user())
+                command.config, origin = start_from(command.config, command.set_by_user())
             sources = check_start(command.config, world, run)
             data = command.config.data
             mixed = [portion.path for portion in data.portions]
@@ -83,10 +83,12 @@ def _run(command: CommandLine, world: World) -> int:
         raise error
     if path is None or sources is None:  # the first process raises the error
         return 2
-    return train_in(command, run or RunDirectory(path), sources, world)
+    return train_in(command, run or RunDirectory(path), sources, origin, world)
 
 
-def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: World) -> int:
+def train_in(
+    command: CommandLine, run: RunDirectory, sources: Sources, origin: Origin | None, world: World
+) -> int:
     """Train in a run directory, print the result, and return the exit status."""
     from cs336_basics.commands.train import COMMAND
 
@@ -103,6 +105,7 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
             command.config,
             run,
             sources,
+            origin=origin,
             resume=resume,
             world=world,
             progress=sys.stderr.isatty(),

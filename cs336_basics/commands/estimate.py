@@ -72,9 +72,9 @@ def estimate(command: CommandLine) -> None:
         _estimate_corpus(command.options, vocab_size, command.config.data)
         return
     from cs336_basics.training.devices import choose_device
-    from cs336_basics.training.origin import start_from
+    from cs336_basics.training.origin import shape_from
 
-    command.config = _checked(start_from(command.config, command.set_by_user()))
+    command.config = _checked(shape_from(command.config, command.set_by_user()))
     command.choose_fast_path()
     if command.options.fast == "auto":
         say("")

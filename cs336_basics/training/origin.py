@@ -1,8 +1,8 @@
 """The model that a run starts from: `train --init-from RUN | CHECKPOINT | DIRECTORY`.
 
-    config = start_from(config)                     # the model's shape and tokenizer
+    config, origin = start_from(config)             # the model's shape, tokenizer and weights
     ...
-    weights = find_origin(config.init_from).weights_for(config, tokenizer)
+    weights = origin.weights_for(config.model, tokenizer)
 
 Only the weights and the tokenizer are taken over. The run has its own optimizer, schedule and data,
 and starts at step 0.
@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,24 @@ from torch import Tensor
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import sha256_file
-from cs336_basics._support.messages import short_repr
-from cs336_basics._support.paths import printable_path
+from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.paths import check_is_regular, printable_path
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
 from cs336_basics.data.prepare import with_special_tokens
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.model.inspection import check_is_finite
+from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
 from cs336_basics.model.resizing import transfer_embeddings
+from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer, token_origins
 from cs336_basics.training.config import OriginConfig, TrainConfig
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.load_run import load_run
 
-_FREE = ("context_length", "attention")
-"""Fields of the model that the run chooses: they do not change the weights."""
 
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Origin:
-    """A trained model with its tokenizer."""
+    """A trained model with its tokenizer. Its weights are read when they are needed."""
 
     path: Path
     """Checkpoint, or directory in Hugging Face's format."""
@@ -51,24 +49,21 @@ class Origin:
     files: tuple[Path, ...]
     """Files of the weights."""
     load: Callable[[], TransformerLM]
-    """Function that loads the model."""
+    """Function that loads the model, and refuses weights that are not finite."""
+    name_in_files: Callable[[str], str]
+    """Function that translates the name of a weight to the name of its tensor in the files."""
     step: int | None = None
     """Number of optimizer steps, if known."""
     loss: float | None = None
     """Validation loss after these steps, if known."""
     end_of_text_id: int | None = None
     """Id of the token that ends a text, if it is not END_OF_TEXT."""
+    _kept: TransformerLM | None = field(default=None, init=False)
 
     @functools.cached_property
-    def record(self) -> OriginConfig:
-        """What the configuration of a run says about its origin."""
-        hashes = [sha256_file(file) for file in self.files]
-        return OriginConfig(
-            weights=hashes[0] if len(hashes) == 1 else ", ".join(hashes),
-            tokenizer=self.tokenizer.hash(),
-            step=self.step,
-            loss=self.loss,
-        )
+    def weights_hash(self) -> str:
+        """The SHA-256 of each file of the weights."""
+        return ", ".join(map(sha256_file, self.files))
 
     def check(self, recorded: OriginConfig) -> None:
         """Check that the model is the one that a configuration names.
@@ -77,8 +72,11 @@ class Origin:
             ValueError: If the weights or the tokenizer have another hash.
         """
         for key in ("weights", "tokenizer"):
-            expected, found = getattr(recorded, key), getattr(self.record, key)
-            if expected not in (None, found):
+            expected = getattr(recorded, key)
+            if expected is None:  # hashing weights takes long
+                continue
+            found = self.weights_hash if key == "weights" else self.tokenizer.hash()
+            if found != expected:
                 raise InputError(
                     (
                         f"must have {key} with the hash in ",
@@ -88,10 +86,38 @@ class Origin:
                     argument="init_from",
                 )
 
+    def check_shapes(self) -> None:
+        """Check that the files have the shapes of the model. Only their headers are read.
+
+        Raises:
+            ValueError: If a file is damaged, or a tensor is missing or has another shape.
+        """
+        found = dict(_shapes_in(self.files))
+        expected = (
+            (name, weight.shape) for weight in weights(self.config) for name in weight.names()
+        )
+        for name, shape in expected:  # the first missing tensor ends a loop over a billion layers
+            tensor = self.name_in_files(name)
+            if found.get(tensor) != shape:
+                raise InputError(
+                    f"tensor {tensor!r} must have shape {shape}, got {found.get(tensor, 'none')}",
+                    place=printable_path(self.path),
+                )
+
+    def load_early(self) -> None:
+        """Load the model now, and keep it for `weights_for`.
+
+        Raises:
+            ValueError, OSError: If the weights cannot be read or are not finite.
+        """
+        self._kept = self.load()
+
     def weights_for(
         self, config: ModelConfig, tokenizer: Tokenizer, report: Callable[[str], None] = print
     ) -> dict[str, Tensor]:
         """Return a state dict for a model with this configuration and tokenizer.
+
+        The model is loaded unless `load_early` has done so, and is not kept.
 
         If the tokenizer is another one, the vectors of the embedding and the head follow their
         tokens. A token that is new starts as the mean of the tokens that spell it.
@@ -102,9 +128,10 @@ class Origin:
             report: Callback invoked with a line for each thing that was done.
 
         Raises:
-            ValueError, OSError: If the weights cannot be read.
+            ValueError, OSError: If the weights cannot be read or are not finite.
         """
-        model = self.load()
+        model = self.load() if self._kept is None else self._kept
+        self._kept = None  # training needs the memory
         report(f"starting from {printable_path(self.path)}{self._facts()}")
         if tokenizer.hash() != self.tokenizer.hash():
             rows = token_origins(self.tokenizer, tokenizer)
@@ -131,6 +158,22 @@ class Origin:
         facts = [] if self.step is None else [f"step {self.step:,}"]
         facts += [] if self.loss is None else [f"validation loss {self.loss:.4f}"]
         return f" ({', '.join(facts)})" if facts else ""
+
+
+def _shapes_in(files: Sequence[Path]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the name and the shape of each tensor in safetensors files."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in files:
+        check_is_regular(path, path.stat().st_mode)
+        try:
+            with safe_open(path, "pt") as file:
+                for name in file.keys():  # noqa: SIM118 -- not a dict
+                    yield name, tuple(file.get_slice(name).get_shape())
+        except SafetensorError as error:
+            raise InputError(
+                f"not a safetensors file: {short_reason(error)}", place=printable_path(path)
+            ) from error
 
 
 def find_origin(path: str | os.PathLike[str]) -> Origin:
@@ -177,15 +220,25 @@ def _of_run(run: RunDirectory, checkpoint: Path | None) -> Origin:
         run.tokenizer,
         Tokenizer.from_directory(run.tokenizer),
         (checkpoint,),
-        lambda: load_run(run.path, checkpoint=checkpoint).model,
-        step,
-        losses[-1] if losses else None,
+        load=lambda: load_run(run.path, checkpoint=checkpoint).model,
+        name_in_files="model.{}".format,
+        step=step,
+        loss=losses[-1] if losses else None,
     )
 
 
 def _of_huggingface(directory: Path) -> Origin:
     # Imported here, because only this function of training needs the formats.
     from cs336_basics.formats.huggingface.huggingface_models import find_model, load_model
+    from cs336_basics.formats.huggingface.llama import llama_name
+
+    def load() -> TransformerLM:
+        model = load_model(directory)
+        try:
+            check_is_finite(model)
+        except NonFiniteWeightsError as error:
+            raise error.at(printable_path(directory)) from None
+        return model
 
     found = find_model(directory)
     tokenizer = Tokenizer.from_pretrained(directory)
@@ -202,7 +255,8 @@ def _of_huggingface(directory: Path) -> Origin:
         directory,
         tokenizer,
         found.files,
-        lambda: load_model(directory),
+        load=load,
+        name_in_files=llama_name,
         end_of_text_id=found.end_of_text_id,
     )
 
@@ -217,11 +271,36 @@ def run_tokenizer(config: TrainConfig) -> Tokenizer:
     return with_special_tokens(Tokenizer.from_pretrained(config.data.tokenizer), config.data)
 
 
-def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
-    """Return a configuration with the model and the tokenizer of `config.init_from`.
+def start_from(
+    config: TrainConfig, given: Collection[str] = ()
+) -> tuple[TrainConfig, Origin | None]:
+    """Return a configuration with the model and the tokenizer of `config.init_from`, and the model.
 
-    The context length and the implementation of attention may be chosen. The hashes, the step and
-    the loss of the origin are recorded in `origin`.
+    The weights are loaded before the text is encoded, which may take hours, so weights that cannot
+    be used are refused at once. The model is kept in memory until `Origin.weights_for` is called:
+    it is loaded once, and its file may change or be removed meanwhile.
+
+    Args:
+        config: Configuration of a new run. It is returned unchanged if `init_from` is not set.
+        given: Fields that the user has set. They must agree with the model.
+
+    Raises:
+        ValueError, OSError: See `shape_from`. Also if the weights cannot be read or are not finite.
+    """
+    if config.init_from is None:
+        return config, None
+    origin = find_origin(config.init_from)
+    config = _shaped(config, origin, given)
+    origin.load_early()
+    record = dataclasses.replace(config.origin, weights=origin.weights_hash)
+    return dataclasses.replace(config, origin=record), origin
+
+
+def shape_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
+    """Return a configuration with the shape and the tokenizer of the model `config.init_from`.
+
+    The weights are not read, except to compare their hash with `config.origin.weights`, if it is
+    set.
 
     Args:
         config: Configuration of a new run. It is returned unchanged if `init_from` is not set.
@@ -229,11 +308,22 @@ def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
 
     Raises:
         ValueError, OSError: See `find_origin`. Also if a field in `given` contradicts the model, a
-            hash in `config.origin` is another one, or the weights cannot be read or are not finite.
+            hash in `config.origin` is another one, or the files have other shapes.
     """
     if config.init_from is None:
         return config
     origin = find_origin(config.init_from)
+    config = _shaped(config, origin, given)
+    origin.check_shapes()
+    return config
+
+
+def _shaped(config: TrainConfig, origin: Origin, given: Collection[str]) -> TrainConfig:
+    """Return a configuration with the shape and the tokenizer of a model.
+
+    The context length and the implementation of attention may be chosen. The hash of the tokenizer,
+    the step and the loss of the model are recorded in `origin`.
+    """
     origin.check(config.origin)
     data = config.data
     if data.tokenizer is None:
@@ -258,5 +348,7 @@ def start_from(config: TrainConfig, given: Collection[str] = ()) -> TrainConfig:
                 argument=name,
                 remedy="remove it",
             )
-    check_is_finite(origin.load())  # before the text is encoded, which may take hours
-    return dataclasses.replace(config, model=model, origin=origin.record)
+    record = dataclasses.replace(
+        config.origin, tokenizer=origin.tokenizer.hash(), step=origin.step, loss=origin.loss
+    )
+    return dataclasses.replace(config, model=model, origin=record)

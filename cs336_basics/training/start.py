@@ -1,9 +1,9 @@
 """Starting and resuming a training run. Read this before the loop in trainer.py.
 
-config = start_from(config)                         # if it continues another model
+config, origin = start_from(config)                 # if it continues another model
 sources = check_start(config)                       # before any file is written
 run = create_run(config, "runs/mine")
-with open_trainer(config, run, sources) as trainer:  # prepares data, builds and restores
+with open_trainer(config, run, sources, origin=origin) as trainer:  # prepares data, restores
     result = trainer.fit()
 """
 
@@ -38,7 +38,7 @@ from cs336_basics.training.devices import check_compile, check_precision, choose
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
 from cs336_basics.training.loggers import check_loggers, open_loggers
-from cs336_basics.training.origin import find_origin, run_tokenizer
+from cs336_basics.training.origin import Origin, find_origin, run_tokenizer
 from cs336_basics.training.products import check_products
 from cs336_basics.training.trainer import Trainer
 
@@ -80,13 +80,13 @@ def check_start(
     """
     tokenizer = None
     if config.init_from is not None:
-        if config.origin.weights is None and resumed is not None:
+        if config.origin.tokenizer is None and resumed is not None:
             raise InputError(
                 f"is {short_repr(config.init_from)}, but the run did not start from a model",
                 argument="init_from",
                 remedy="leave it out, or start a new run",
             )
-        if config.origin.weights is None:
+        if config.origin.tokenizer is None:
             raise InputError(
                 f"must be read by `start_from` first, got {short_repr(config.init_from)}",
                 argument="init_from",
@@ -182,6 +182,7 @@ def open_trainer(
     run: RunDirectory,
     sources: Sources,
     *,
+    origin: Origin | None = None,
     resume: Resumption | None = None,
     world: World | None = None,
     progress: bool = False,
@@ -198,6 +199,8 @@ def open_trainer(
         config: Configuration of the run.
         run: The directory from `create_run`.
         sources: The result of `check_start`.
+        origin: The model from `start_from`. If it is None, as in a run that is resumed and in all
+            processes but the first, the model is loaded from `config.init_from` when it is needed.
         resume: How to resume the run. None starts a new run.
         world: The processes that train together. Each process calls this function.
         progress: Whether to show progress bars for the preparation on a terminal.
@@ -223,13 +226,17 @@ def open_trainer(
                 for line in _rounding_changes(load_config(run.config), config):
                     say(line)
                 _check_size(config, run, resume)
-            weights = None
-            if config.init_from is not None and not _has_checkpoint(run, resume):
-                origin = find_origin(config.init_from)
-                origin.check(config.origin)
-                weights = origin.weights_for(config.model, data.tokenizer, say)
             _check_lengths(config, data)
-            trainer = _build(config, run, data, weights, world, say, shown)
+            trainer = _build(
+                config,
+                run,
+                data,
+                # A variable would keep the weights in memory as long as the run is open.
+                None if _has_checkpoint(run, resume) else _first_weights(config, data, origin, say),
+                world,
+                say,
+                shown,
+            )
             if resume is not None:
                 resume_run(trainer, resume)
                 say(_state_of(trainer, shown))
@@ -343,6 +350,18 @@ def _check_size(config: TrainConfig, run: RunDirectory, resume: Resumption) -> N
 def _has_checkpoint(run: RunDirectory, resume: Resumption | None) -> bool:
     """Return whether a run resumes from a checkpoint, and not from its beginning."""
     return resume is not None and (resume.checkpoint is not None or bool(run.steps_saved()))
+
+
+def _first_weights(
+    config: TrainConfig, data: PreparedData, origin: Origin | None, report: Report
+) -> dict[str, Tensor] | None:
+    """Return the weights of the model that a run starts from, or None for drawn weights."""
+    if config.init_from is None:
+        return None
+    if origin is None:
+        origin = find_origin(config.init_from)
+        origin.check(config.origin)
+    return origin.weights_for(config.model, data.tokenizer, report)
 
 
 def _build(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from cs336_basics.tokenizer import extend, prune
 from cs336_basics.training.config import OriginConfig, TrainConfig
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.load_run import load_run
-from cs336_basics.training.origin import find_origin, start_from
+from cs336_basics.training.origin import find_origin, shape_from, start_from
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 from tests.errors import rejects
 from tests.formats.huggingface.test_huggingface_models import foreign_model
@@ -126,7 +128,7 @@ def test_a_run_starts_with_the_weights_and_the_tokenizer_of_another_and_says_so(
     folder, new_text, tmp_path
 ):
     old = folder / "old"
-    config = start_from(config_for(new_text, init_from=old))
+    config, _ = start_from(config_for(new_text, init_from=old))
     checkpoint = RunDirectory(old).newest_checkpoint()
     record = config.origin
     assert config.model == load_config(RunDirectory(old).config).model
@@ -161,9 +163,9 @@ def test_a_run_starts_with_the_weights_and_the_tokenizer_of_another_and_says_so(
 def test_a_checkpoint_may_be_named_and_a_hash_is_compared(folder, new_text):
     run = RunDirectory(folder / "old")
     config = config_for(new_text, init_from=run.checkpoint(4))
-    found = start_from(config)
+    found, _ = start_from(config)
     assert (found.origin.step, found.origin.loss) == (4, None)
-    assert start_from(dataclasses.replace(config, origin=found.origin)) == found
+    assert start_from(dataclasses.replace(config, origin=found.origin))[0] == found
     for key in ("weights", "tokenizer"):
         wrong = dataclasses.replace(found.origin, **{key: "0" * 64})
         with rejects("init_from", "0" * 64, getattr(found.origin, key)):
@@ -172,9 +174,74 @@ def test_a_checkpoint_may_be_named_and_a_hash_is_compared(folder, new_text):
         TrainConfig(origin=OriginConfig(step=3))
 
 
+def test_the_weights_are_loaded_once_and_not_kept_during_training(folder, new_text, tmp_path):
+    shutil.copytree(folder / "old", tmp_path / "old")
+    config, origin = start_from(config_for(new_text, init_from=tmp_path / "old"))
+    lines = []
+    origin.load = lambda: pytest.fail("loaded twice")
+    kept = weakref.ref(origin._kept)
+    shutil.rmtree(tmp_path / "old" / "checkpoints")
+    sources, run = check_start(config), create_run(config, tmp_path / "new")
+    with open_trainer(config, run, sources, origin=origin, report=lines.append) as trainer:
+        gc.collect()
+        assert kept() is None
+        expected = load_run(folder / "old").model.state_dict()
+        for name, value in trainer.model.state_dict().items():
+            assert torch.equal(value, expected[name])
+    assert any(line.startswith("starting from") for line in lines)
+
+
+def written_as(kind, folder, directory):
+    """Write the run of `folder` as a run or as a Hugging Face directory, and return its file."""
+    if kind == "run":
+        shutil.copytree(folder / "old", directory)
+        return RunDirectory(directory).checkpoint(6)
+    export_model(*load_run(folder / "old"), "huggingface", directory)
+    return directory / "model.safetensors"
+
+
+@pytest.mark.parametrize("kind", ["run", "huggingface"])
+def test_shapes_are_read_without_the_weights(folder, new_text, tmp_path, kind):
+    file = written_as(kind, folder, tmp_path / "old")
+    config = config_for(new_text, init_from=tmp_path / "old")
+    expected, _ = start_from(config)
+    size = file.stat().st_size
+    content = bytearray(file.read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    content[start:] = b"\xff" * (size - start)  # NaN
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"checksum|finite"):
+        start_from(config)
+    found = shape_from(config)
+    assert (found.model, found.data) == (expected.model, expected.data)
+    assert found.origin == dataclasses.replace(expected.origin, weights=None)
+    check_start(found)
+    with rejects("init_from", "0" * 64):
+        shape_from(dataclasses.replace(config, origin=OriginConfig(weights="0" * 64)))
+
+
+@pytest.mark.parametrize("kind", ["run", "huggingface"])
+def test_shapes_in_the_files_are_compared_with_the_configuration(folder, new_text, tmp_path, kind):
+    file = written_as(kind, folder, tmp_path / "old")
+    config = config_for(new_text, init_from=tmp_path / "old")
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.endswith("lm_head.weight"))
+    for damage, message in (
+        ({name: tensors[name][:, :-1].contiguous()}, rf"{name}.*\(280, 16\), got \(280, 15\)"),
+        ({name: None}, f"{name}.*got none"),
+    ):
+        changed = {key: value for key, value in {**tensors, **damage}.items() if value is not None}
+        save_file(changed, file)
+        with pytest.raises(InputError, match=message):
+            shape_from(config)
+    file.write_bytes(b"no header")
+    with pytest.raises(InputError, match="not a safetensors file"):
+        shape_from(config)
+
+
 def test_a_resumed_run_equals_an_uninterrupted_one(folder, new_text, tmp_path):
     shutil.copytree(folder / "old", tmp_path / "old")
-    config = start_from(config_for(new_text, init_from=tmp_path / "old"))
+    config, _ = start_from(config_for(new_text, init_from=tmp_path / "old"))
     train(config, tmp_path / "whole")
     whole = outcome(tmp_path / "whole")
     path = tmp_path / "run"
@@ -202,7 +269,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(folder, new_text, tmp_path):
 
 def test_a_run_without_a_checkpoint_does_not_resume_from_another_origin(folder, new_text, tmp_path):
     shutil.copytree(folder / "old", tmp_path / "old")
-    config = start_from(config_for(new_text, init_from=tmp_path / "old"))
+    config, _ = start_from(config_for(new_text, init_from=tmp_path / "old"))
     with opened(config, tmp_path / "new"):
         pass
     old = RunDirectory(tmp_path / "old")
@@ -225,7 +292,7 @@ def test_the_vectors_of_another_tokenizer_follow_their_tokens(folder, new_text, 
         vocab, merges = train_bpe(new_text, 300, [END_OF_TEXT], continue_from=start, num_workers=1)
         new = Tokenizer(vocab, merges, [END_OF_TEXT])
     new.save(tmp_path / "tokenizer")
-    config = start_from(
+    config, _ = start_from(
         config_for(new_text, init_from=folder / "old", tokenizer=tmp_path / "tokenizer")
     )
     assert config.model.vocab_size == new.vocab_size != old.vocab_size
@@ -265,7 +332,7 @@ def test_losses_are_equal_at_each_door_of_a_fine_tuned_huggingface_model(name, n
     tokenizer = byte_tokenizer(END_OF_TEXT, merges=[(b"a", b"t"), (b" ", b"c")])
     given = tmp_path / "given"
     huggingface_directory(name, given, tokenizer.vocab_size + 5, tokenizer)  # some ids are unused
-    config = start_from(
+    config, _ = start_from(
         dataclasses.replace(
             config_for(new_text, init_from=given),
             model=dataclasses.replace(SHAPE, context_length=16),
@@ -298,7 +365,7 @@ def test_a_tokenizer_without_the_end_of_text_token_gets_it_with_the_vector_of_it
     theirs = huggingface_directory("Llama-3.2-1B", given, tokenizer.vocab_size, tokenizer)
     content = json.loads((given / "config.json").read_text())
     (given / "config.json").write_text(json.dumps({**content, "eos_token_id": [256, 7]}))
-    config = start_from(config_for(new_text, init_from=given))
+    config, _ = start_from(config_for(new_text, init_from=given))
     with opened(config, tmp_path / "run") as trainer:
         assert trainer.tokenizer.special_token_id(END_OF_TEXT) == 257
         table = trainer.model.token_embeddings.weight
@@ -311,7 +378,7 @@ def test_fields_that_contradict_the_model_are_refused(folder, new_text):
     old = folder / "old"
     wrong = dataclasses.replace(SHAPE, d_model=32, context_length=8, attention="reference")
     config = config_for(new_text, model=wrong, init_from=old)
-    found = start_from(config, ["model.context_length", "max_steps"])
+    found, _ = start_from(config, ["model.context_length", "max_steps"])
     assert found.model == dataclasses.replace(
         load_config(RunDirectory(old).config).model, context_length=8, attention="reference"
     )
@@ -347,7 +414,7 @@ def test_instruction_data_adds_its_special_tokens_to_the_model(folder, tmp_path)
     path = write(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     config = config_for(path, init_from=folder / "old")
     data = dataclasses.replace(config.data, prompt_field="ask", answer_field="say")
-    config = start_from(dataclasses.replace(config, data=data))
+    config, _ = start_from(dataclasses.replace(config, data=data))
     assert config.model.vocab_size == SHAPE.vocab_size + 2
     train(config, tmp_path / "whole")
     with opened(config, tmp_path / "run") as trainer:

@@ -111,7 +111,7 @@ def llama_state(
     found: dict[str, Tensor] = {}
     for name, value in state.items():
         permuted = halves and _is_rotated(name)
-        found[_theirs(name)] = _halves(value, config) if permuted else value
+        found[llama_name(name)] = _halves(value, config) if permuted else value
     if config.embedding_factor != 1:
         table = found[_TOP["token_embeddings.weight"]]
         found.setdefault(_TOP["lm_head.weight"], table)
@@ -267,7 +267,7 @@ def state_from_llama(config: ModelConfig, state: Mapping[str, Tensor]) -> dict[s
     found: dict[str, Tensor] = {}
     expected = ((name, weight.shape) for weight in weights(config) for name in weight.names())
     for name, shape in expected:  # the first missing tensor ends a loop over a billion layers
-        theirs = _theirs(name)
+        theirs = llama_name(name)
         value = given.pop(theirs, None)
         if value is None:
             raise InputError(f"tensor {theirs!r} is missing")
@@ -287,7 +287,7 @@ def state_from_llama(config: ModelConfig, state: Mapping[str, Tensor]) -> dict[s
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def _theirs(name: str) -> str:
+def llama_name(name: str) -> str:
     """Translate our name for a weight, such as `layers.N.attn.q_proj.weight`, to Llama's."""
     if name in _TOP:
         return _TOP[name]

@@ -141,13 +141,11 @@ class _Painter:
     def __init__(self, tokenizer: Tokenizer, has_colors: bool) -> None:
         self.tokenizer = tokenizer
         self.between = "" if has_colors else "|"
+        self.ends_line = True
+        """Whether the last painted token ends a line. Before the first token, it is true."""
         self._has_colors = has_colors
         self._special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
         self._number = 0
-
-    def token(self, token_id: int) -> bytes:
-        """Return a token. The dict of all tokens would take longer to make than a few lines."""
-        return self.tokenizer.decode_bytes([token_id])
 
     def paint(self, token_id: int, line_end: str = "") -> str:
         """Return a token as text for the terminal.
@@ -161,7 +159,10 @@ class _Painter:
         background = _BACKGROUNDS[self._number % len(_BACKGROUNDS)]
         self._number += 1
         painted = []
-        for text, kind in visible_parts(self.token(token_id)):
+        # The dict of all tokens would take longer to make than a few lines.
+        token = self.tokenizer.decode_bytes([token_id])
+        self.ends_line = token.endswith(b"\n")
+        for text, kind in visible_parts(token):
             style, reset = background + _FOREGROUNDS.get(kind, _OTHER_FOREGROUND), _RESET
             if token_id in self._special:
                 style = _SPECIAL
@@ -174,14 +175,13 @@ class _Painter:
 
 
 def _print_text(painter: _Painter, files: Sequence[str]) -> None:
-    at_start = True  # of a line
     for ids in _encoded(painter.tokenizer, files):
         written = []
         for token_id in ids:
-            written += ["" if at_start else painter.between, painter.paint(token_id, "\n")]
-            at_start = painter.token(token_id).endswith(b"\n")
+            written.append("" if painter.ends_line else painter.between)
+            written.append(painter.paint(token_id, "\n"))
         show("".join(written), is_safe=True)
-    if not at_start:
+    if not painter.ends_line:
         show("\n")
 
 

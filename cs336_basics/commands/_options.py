@@ -31,7 +31,7 @@ from cs336_basics._support.validation import (
     one_of,
     option,
 )
-from cs336_basics.commands import COMMANDS, INVOCATION, PROGRAM, find_command
+from cs336_basics.commands import INVOCATION, PROGRAM, find_command
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._inputs import STDIN, saved_stdin, say_directories
 
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from cs336_basics.text import Corpus
 
 _HELP = {"-h", "--help", "--help-all"}
+
+
+_OTHER_COMMAND = {"document_starts": "encode"}
+"""The command to run again with an argument that messages of other commands mention."""
 
 
 class UsageError(InputError):
@@ -290,16 +294,15 @@ class Command:
         """Return an argument of the library as this command line writes it.
 
         `overwrite=True` becomes `--overwrite`, and `errors="replace"` becomes `--errors replace`.
-        An argument with a value that only one other command can set becomes, for example,
-        `--document-starts of encode`. Other arguments stay as they are in Python.
+        A value to pass to another command becomes, for example, `--document-starts of encode`.
+        Other arguments stay as they are in Python.
         """
         if argument.value in (None, False):
             return str(argument)
         text = self._as_option(argument)
-        if text is None and argument.value is not ...:
-            others = ((name, find_command(name)._as_option(argument)) for name in COMMANDS)
-            found = [f"{text} of {name}" for name, text in others if text is not None]
-            text = found[0] if len(found) == 1 else None
+        if text is None and argument.value is not ... and argument.name in _OTHER_COMMAND:
+            other = _OTHER_COMMAND[argument.name]
+            text = f"{find_command(other)._as_option(argument)} of {other}"
         return str(argument) if text is None else text
 
     def _as_option(self, argument: Argument) -> str | None:

@@ -108,7 +108,8 @@ def test_messages_write_arguments_as_options():
     assert written(Argument("unknown", "x")) == "unknown='x'"
     assert written(Argument("document_starts", True)) == "--document-starts of encode"
     assert written(Argument("document_starts")) == "document_starts"
-    assert written(Argument("max_steps", 3)) == "max_steps=3"  # an option of several commands
+    assert written(Argument("max_steps", 3)) == "max_steps=3"  # an option of other commands
+    assert written(Argument("splitting", "regex")) == "splitting='regex'"  # of one other command
 
 
 def test_an_empty_word_is_a_text_but_not_a_path():

@@ -123,7 +123,8 @@ def read_values(source: Path) -> dict[str, FileValue]:
     values.
 
     Raises:
-        ValueError: If the file is not YAML, repeats a name, or names an unknown base.
+        ValueError: If the file is not YAML, repeats a name, has an unknown tag, or names an unknown
+            base.
         OSError: If the file cannot be read.
     """
     with open_regular(source) as file:
@@ -144,7 +145,9 @@ def read_values(source: Path) -> dict[str, FileValue]:
         at = error.problem_mark or error.context_mark
         place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
         reason = textwrap.shorten(error.problem or error.context or "", 300)
-        raise InputError(f"not YAML: {reason}", place=f"{source}{place}") from None
+        if not isinstance(error, yaml_words.TagError):
+            reason = f"not YAML: {reason}"
+        raise InputError(reason, place=f"{source}{place}") from None
     except yaml.reader.ReaderError as error:  # a character that YAML does not allow
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")

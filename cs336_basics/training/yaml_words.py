@@ -6,15 +6,43 @@ from typing import Any
 
 import yaml
 
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Word
+
+_PREFIX = "tag:yaml.org,2002:"  # written as !!
+_TEXT = f"{_PREFIX}str"
+_NUMBERS = tuple(_PREFIX + name for name in ("int", "float", "bool"))
+
+
+class TagError(yaml.MarkedYAMLError):
+    """A tag that the configuration would have to ignore."""
 
 
 class WordLoader(yaml.BaseLoader):
-    """Reads every value as text, regardless of its tag.
+    """Reads every value as text.
 
     An unquoted value becomes a `Word`, which the configuration converts like a command-line
-    argument. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string.
+    argument. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string. `!!str` has the
+    effect of quotes, and `!!int`, `!!float` and `!!bool` have none, because the configuration knows
+    the type. Every other tag is an error.
     """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node, after a check of its tag."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        tag = getattr(event, "tag", None)
+        if tag is not None and not (
+            isinstance(event, yaml.ScalarEvent) and tag in (_TEXT, *_NUMBERS)
+        ):
+            written = f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
+            raise TagError(
+                problem=f"a value must have no tag but !!str, !!int, !!float or !!bool, got "
+                f"{short_repr(written)}; remove the tag",
+                problem_mark=event.start_mark,
+            )
+        if tag == _TEXT:
+            event.style = "'"
+        return super().compose_node(parent, index)
 
     def construct_scalar(self, node: Any) -> str:
         """Return the text of a value."""

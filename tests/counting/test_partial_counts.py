@@ -16,6 +16,7 @@ from cs336_basics.counting.count_job import CountJob
 from cs336_basics.counting.partial_counts import KeptCountJob
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
+from cs336_basics.text.corpus import DEFAULT_PIECE_SIZE
 from tests.counting.hostile import EOT, SPLITTER
 from tests.errors import rejects
 from tests.processes import wait
@@ -154,6 +155,16 @@ def test_partial_counts_need_no_cluster(text_file, tmp_path, execution):
         counts = count_words(text_file, SPLITTER, partial_counts=tmp_path / "kept", **how)
         assert counts == count_words(text_file, SPLITTER)
     assert len(list((tmp_path / "kept").glob("*.npz"))) == len(Corpus(text_file).pieces(3000))
+
+
+def test_a_text_of_less_than_a_gigabyte_has_one_partial_count_for_any_number_of_workers(tmp_path):
+    path, folder = tmp_path / "text.txt", tmp_path / "partial"
+    path.write_bytes(b"a few words, again and again\n" * 1_200_000)
+    assert path.stat().st_size > DEFAULT_PIECE_SIZE  # of counts that are not kept
+    for num_workers in (1, 2):
+        how = {"execution": "serial", "num_workers": num_workers, "partial_counts": folder}
+        assert count_words(path, SPLITTER, **how)[b" again"] == 2_400_000
+        assert len(list(folder.glob("*.npz"))) == 1
 
 
 def test_partial_counts_of_another_piece_are_not_used(tmp_path):

@@ -456,3 +456,50 @@ for trial in range(int(sys.argv[2])):
 @pytest.mark.parametrize("trials", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_finished_processes_exit_cleanly(tmp_path, trials):
     run_python(LEAVING, tmp_path, trials, OMP_NUM_THREADS="1")
+
+
+# Two processes of a run. The first one is slow to print its summary.
+TRAINING = """
+import os, sys, time
+from pathlib import Path
+import torch
+import torch.distributed as dist
+import cs336_basics.training.trainer as trainer_module
+from cs336_basics.__main__ import main
+from cs336_basics.commands import _training
+from cs336_basics.training.distributed import World
+
+directory, *words = sys.argv[1:]
+summary = Path(directory, "summary")
+
+def join(device):
+    store = dist.FileStore(f"{directory}/store", 2)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    return World(rank, 2)
+
+def say(line):
+    if "What to try next" in line:
+        time.sleep(1)
+        summary.touch()
+
+_training.join_world, _training.say = join, say
+trainer_module.plot_run = lambda run: None  # saves the time to import Matplotlib
+torch.set_num_threads(1)
+children = []
+for rank in range(2):
+    if child := os.fork():
+        children.append(child)
+        continue
+    status = main(["train", *words])
+    os._exit(status or 100 * (not summary.exists()))
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_no_process_of_a_run_ends_before_the_others(tmp_path):
+    sizes = ["--model.vocab-size", 260, "--model.d-model", 8, "--model.num-heads", 2]
+    sizes += ["--model.num-layers", 1, "--model.context-length", 8, "--model.d-ff", 8]
+    words = ["--run-dir", tmp_path / "run", "--device", "cpu", "--data.sample-bytes", 20_000]
+    words += ["--max-steps", 2, "--batch-size", 2, "--sample-tokens", 0, "--num-workers", 1]
+    run_python(TRAINING, tmp_path, *words, *sizes, OMP_NUM_THREADS="1")

@@ -135,11 +135,14 @@ def new_directory_name(path: str | os.PathLike[str]) -> Path:
     _check_is_in_directory(path)
     if os.path.lexists(target):
         if not target.is_dir() or any(target.iterdir()):
-            raise FileExistsError(
-                f"{os.fspath(path)} exists and is not an empty directory; choose a new directory"
+            raise OutputExistsError(
+                f"{os.fspath(path)} exists and is not an empty directory",
+                remedy="choose a new directory",
             )
         if target == Path.cwd():  # this process would stay in the replaced directory
-            raise FileExistsError(f"{os.fspath(path)} is the current directory; choose another")
+            raise OutputExistsError(
+                f"{os.fspath(path)} is the current directory", remedy="choose another"
+            )
     return target
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from cs336_basics._support.errors import Argument, InputError, OutputExistsError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError, OutputExistsError
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.processes import lock_file
@@ -95,7 +95,7 @@ class RunDirectory:
     def check_exists(self) -> None:
         """Raise FileNotFoundError if this is not the directory of a run."""
         if not self.config.is_file():
-            raise FileNotFoundError(
+            raise MissingFileError(
                 f"{self.path} is not a run directory: {self.config.name} is missing"
             )
 
@@ -231,11 +231,13 @@ class RunDirectory:
         if not (is_step or name in ("last", "best")):
             path = Path(os.path.expanduser(name))
             if not path.exists():
-                raise FileNotFoundError(f"{name!r} is neither last, best, a step nor a file")
+                raise MissingFileError(
+                    f"must be last, best, a step or a file, got {name!r}", argument="checkpoint"
+                )
             return path
         saved = self.steps_saved()
         if not saved:
-            raise FileNotFoundError(f"{self.checkpoints}: no checkpoint yet")
+            raise MissingFileError("no checkpoint yet", place=str(self.checkpoints))
         steps = {"last": saved[-1], "best": self.best().step if name == "best" else 0}
         step = steps[name] if name in steps else int(name)
         if step not in saved:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, MissingFileError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.validation import Checked, option
 from cs336_basics._support.visible import code_points
@@ -103,8 +103,9 @@ def _blocks(name: str) -> Iterator[bytes]:
     try:
         file = open(name, "rb", buffering=0)  # noqa: SIM115 -- closed below
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{name} does not exist; to show the tokens of a text, pipe it into the command"
+        raise MissingFileError(
+            f"{name} does not exist",
+            remedy="to show the tokens of a text, pipe it into the command",
         ) from None
     with file:
         yield from iter(lambda: file.read(_BLOCK), b"")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cs336_basics
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, MissingFileError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
@@ -92,8 +92,9 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
     if path.is_file():
         return _huggingface(os.fspath(name), path)
     if not os.fspath(name).isidentifier():
-        raise FileNotFoundError(
-            f"{path} does not exist; pass a directory, a tokenizer.json file or a tiktoken encoding"
+        raise MissingFileError(
+            f"{path} does not exist",
+            remedy="pass a directory, a tokenizer.json file or a tiktoken encoding",
         )
     return _tiktoken(os.fspath(name), lambda: registered_encoding(os.fspath(name)))
 

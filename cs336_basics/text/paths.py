@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple, Union
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError, InputTypeError, MissingFileError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.urls import is_url, matching_urls
@@ -106,19 +106,19 @@ def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
     if is_url(name):
         urls = matching_urls(name)
         if not urls:
-            raise FileNotFoundError(f"{name!r} matches no file")
+            raise MissingFileError(f"{name!r} matches no file")
         return urls
     try:
         mode = os.stat(name).st_mode
     except (FileNotFoundError, NotADirectoryError):
         if not glob.has_magic(name):
-            hint = f"; {IN_MEMORY}" if "\n" in name else ""
-            raise FileNotFoundError(f"{name!r} does not exist{hint}") from None
+            remedy = IN_MEMORY if "\n" in name else ""
+            raise MissingFileError(f"{name!r} does not exist", remedy=remedy) from None
         files = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
         if "**" in name:
             files = _without_skipped(files, name, found.skipped)
         if not files:
-            raise FileNotFoundError(f"{name!r} matches no file") from None
+            raise MissingFileError(f"{name!r} matches no file") from None
         return files
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:

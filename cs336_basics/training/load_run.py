@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, MissingFileError
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.generation import Sampling, generate_text
@@ -126,7 +126,7 @@ def load_run(
     run.check_exists()
     source = run.find_checkpoint(checkpoint)
     if not (file := run.tokenizer / TOKENIZER_FILE).exists():
-        raise FileNotFoundError(f"{file} does not exist; restore the run's own tokenizer")
+        raise MissingFileError(f"{file} does not exist", remedy="restore the run's own tokenizer")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     whole_config = load_config(run.config)
     config = whole_config.model

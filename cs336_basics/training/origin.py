@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError
 from cs336_basics._support.files import sha256_file
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import check_is_regular, printable_path
@@ -191,9 +191,10 @@ def find_origin(path: str | os.PathLike[str]) -> Origin:
     """
     path = Path(os.path.abspath(os.path.expanduser(path)))
     if not path.exists():
-        raise FileNotFoundError(
-            f"{printable_path(path)} does not exist; pass a run, a checkpoint of a run, or a "
-            "directory with a model in Hugging Face's format"
+        raise MissingFileError(
+            f"{printable_path(path)} does not exist",
+            remedy="pass a run, a checkpoint of a run, or a directory with a model in Hugging "
+            "Face's format",
         )
     run = RunDirectory(path if path.is_dir() else path.parent.parent)
     if run.config.is_file() and (path.is_dir() or step_of(path) is not None):
@@ -210,7 +211,7 @@ def find_origin(path: str | os.PathLike[str]) -> Origin:
 def _of_run(run: RunDirectory, checkpoint: Path | None) -> Origin:
     checkpoint = checkpoint or run.newest_checkpoint()
     if checkpoint is None:
-        raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
+        raise MissingFileError("no checkpoint yet", place=str(run.checkpoints))
     step = step_of(checkpoint)
     rows = [row for row in run.read_metrics() if row["step"] == step]
     losses = [row["val_loss"] for row in rows if "val_loss" in row]

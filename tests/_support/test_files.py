@@ -105,8 +105,8 @@ def test_leftovers_of_killed_writers_are_removed(tmp_path):
 def test_the_temporary_file_of_a_running_writer_is_kept(tmp_path):
     path = tmp_path / "a.npy"
     with start_writer(path) as process:
-        message = f"process {process.pid} is also writing {path}"
-        with pytest.warns(UserWarning, match=re.escape(message)), atomic_writer(path) as file:
+        shown = rf"\b{process.pid}\b.*{re.escape(str(path))}"
+        with pytest.warns(UserWarning, match=shown), atomic_writer(path) as file:
             file.write(b"first")
         assert path.read_bytes() == b"first"
         process.communicate(b"\n")
@@ -146,13 +146,13 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
     write_json(path, "old")
     if failing == "fsync":
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match=r"\d bytes.*: '.*/a\.json'$"):
+        with pytest.raises(OSError, match=r"\d bytes") as caught:
             write_json(path, "new")
     else:
         # The error occurs when the buffer is written, and again when the file is closed.
-        message = r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"
-        with file_size_limit(1000), pytest.raises(OSError, match=message):
+        with file_size_limit(1000), pytest.raises(OSError, match=r"\ba\.json") as caught:
             write_json(path, "new" * 1000)
+    assert caught.value.filename == str(path)
     assert json.loads(path.read_text()) == "old"
     assert os.listdir(tmp_path) == ["a.json"]
 
@@ -160,7 +160,7 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_error_from_numpy_is_explained(tmp_path):
     with (
-        pytest.raises(OSError, match=r"bytes.* are needed") as error,
+        pytest.raises(OSError, match=r"\d bytes") as error,
         atomic_path(tmp_path / "a"),
         open("/dev/full", "wb") as full,
     ):
@@ -233,7 +233,7 @@ def test_a_fifo_and_a_link_to_one_are_rejected(tmp_path):
 def test_an_error_names_a_parent_that_is_a_file(tmp_path, write, below):
     file = tmp_path / "books.txt"
     file.write_text("mine")
-    with pytest.raises(NotADirectoryError, match=r"books\.txt is a file"), write(file / below):
+    with pytest.raises(NotADirectoryError, match=r"books\.txt"), write(file / below):
         pass
     assert file.read_text() == "mine"
 
@@ -273,9 +273,9 @@ def test_a_directory_appears_when_it_is_complete(tmp_path, exists):
     assert (path / "a").read_text() == "1"
     assert (path / "folder" / "b").read_text() == "2"
     assert os.listdir(path.parent) == ["d"]
-    with pytest.raises(FileExistsError, match=r"d exists"), new_directory(path):
+    with rejects(None, path, kind=OutputExistsError), new_directory(path):
         pass
-    with pytest.raises(FileExistsError, match=r"a exists"), new_directory(path / "a"):
+    with rejects(None, path / "a", kind=OutputExistsError), new_directory(path / "a"):
         pass
     assert os.listdir(path.parent) == ["d"]
 
@@ -301,7 +301,7 @@ def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path):
 
 def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileExistsError, match=r"^\. is the current"), new_directory("."):
+    with rejects(None, kind=OutputExistsError), new_directory("."):
         pass
     assert tmp_path.is_dir()
 

@@ -245,5 +245,5 @@ def test_invalid_arguments_are_rejected():
         TRAINERS["heap"](superwords_from=270).train_parity_from_counts(
             [LOW, HIGH], 300, dev=[LOW, HIGH]
         )
-    with pytest.warns(UserWarning, match="no pair was left after 6 of 44 merges"):
+    with pytest.warns(UserWarning, match=r"\b6 of 44\b"):
         trainer.train_parity_from_counts([LOW, HIGH], 300, dev=[LOW, HIGH])

@@ -77,8 +77,8 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
     # The new merges are (d, d) and (dd, d). The result of (dd, d) already has the id 401.
     with (
-        pytest.warns(UserWarning, match="^no merge produces 1 token in .*, such as b'ddd', so"),
-        pytest.warns(UserWarning, match="the tokens of 1 new merge, such as b'ddd'"),
+        pytest.warns(UserWarning, match=r"\b1 token\b.*b'ddd'"),
+        pytest.warns(UserWarning, match=r"\b1 new merge\b.*b'ddd'"),
     ):
         found = TRAINERS[name](**options).train_from_counts(words, 440, ["<|end|>"])
     assert found == train("naive", words, 38, ["<|end|>"], **options)
@@ -125,13 +125,13 @@ def test_a_merge_that_could_not_be_applied_keeps_its_rank(name):
     # (b, c) is merged first, so (ab, c) and (abc, d) are never applied.
     vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"abc", b"d"))
     trainer = TRAINERS[name](continue_from=(vocab, start))
-    with pytest.warns(UserWarning, match="the tokens of 2 new merges, such as b'abc'"):
+    with pytest.warns(UserWarning, match=r"\b2 new merges\b.*b'abc'"):
         found = trainer.train_from_counts({b"abc": 100, b"abcd": 50}, 260 + 2)
     assert found == (vocab, [*start, (b"a", b"bc")])
     assert Tokenizer(*found).encode("abcabcd") == [258, 259]
     with (
         pytest.warns(UserWarning, match="already contains"),
-        pytest.warns(UserWarning, match="260 tokens instead of 270"),
+        pytest.warns(UserWarning, match=r"\b260\b.*\b270\b"),
     ):
         TRAINERS[name](continue_from=(vocab, start)).train_from_counts({b"abc": 9, b"abcd": 5}, 270)
 
@@ -168,9 +168,7 @@ def test_files_and_iterators_are_continued(tmp_path):
 def test_a_missing_special_token_is_a_warning(counts):
     first = train("native", counts, 43, [EOT])
     trainer = TRAINERS["native"](continue_from=first)
-    with pytest.warns(
-        UserWarning, match=r"no merge produces 1 token .* b'<\|endoftext\|>'"
-    ) as found:
+    with pytest.warns(UserWarning, match=r"\b1 token\b.*b'<\|endoftext\|>'") as found:
         trainer.train_from_counts(counts, 310, [])
     assert len(found) == 1
     with warnings.catch_warnings():

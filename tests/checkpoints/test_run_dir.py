@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from cs336_basics._support.errors import MissingFileError
 from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 from tests.errors import rejects
 
@@ -274,7 +275,7 @@ def test_checkpoints_are_found_by_name_step_and_path(tmp_path, monkeypatch):
 
 def test_a_run_without_checkpoints_has_none_of_any_name(tmp_path):
     for which in ("last", "best", 5):
-        with pytest.raises(FileNotFoundError, match="no checkpoint yet"):
+        with rejects(None, place=tmp_path, kind=MissingFileError):
             RunDirectory(tmp_path).find_checkpoint(which)
 
 
@@ -294,5 +295,5 @@ def test_the_best_loss_counts_the_evaluations_since(tmp_path):
 
 
 def test_a_checkpoint_that_is_neither_a_name_nor_a_file_is_rejected(tmp_path):
-    with pytest.raises(FileNotFoundError, match="'first' is neither last, best, a step nor a file"):
+    with rejects("checkpoint", "'first'", kind=MissingFileError):
         RunDirectory(tmp_path).find_checkpoint("first")

@@ -312,9 +312,9 @@ def test_offsets_of_added_words_are_checked():
     counter = _counting.TextCounter()
     data, counts = np.zeros(3, np.uint8), np.array([5, 6])
     for offsets in ([0, 4, 3], [0, 1, 4], [-1, 1, 3], [2, 1, 3], [0, 2**62, 3], [0, -(2**63), 3]):
-        with pytest.raises(ValueError, match="offsets of the words must not decrease"):
+        with pytest.raises(ValueError, match="offsets"):
             counter.add_words(data, np.array(offsets), counts)
-        with pytest.raises(ValueError, match="offsets of the words must not decrease"):
+        with pytest.raises(ValueError, match="offsets"):
             _counting.first_repeated(data, np.array(offsets))
 
 

@@ -78,6 +78,6 @@ def test_the_counts_of_a_large_mixture_fit_into_64_bits():
 
 def test_scaling_that_drops_words_warns():
     counts = WordCounts.from_mapping({b"a": 1, b"b": 30})
-    with pytest.warns(UserWarning, match=r"0\.1 drops 1 of 2 distinct words"):
+    with pytest.warns(UserWarning, match=r"\b0\.1\b.*\b1 of 2\b"):
         assert counts.scaled(0.1) == {b"b": 3}
     assert counts.scaled(0) == {}

@@ -239,7 +239,7 @@ def test_counts_of_differently_normalized_texts_are_not_mixed(tmp_path):
         TRAINERS["native"](normalizer="NFC").train_from_counts(plain, 257)
     with rejects("normalizer", "'nfc'"):
         WordCounts(plain.data, plain.offsets, plain.counts, "gpt2", [], "nfc")
-    with pytest.warns(UserWarning, match="normalizer 'NFC' changes.*'e\u0301'"):
+    with pytest.warns(UserWarning, match="'NFC'.*'e\u0301'"):
         TRAINERS["native"](normalizer="NFC").train_from_counts({"e\u0301": 1}, 257)
 
 

@@ -111,15 +111,13 @@ def test_a_huge_document_is_cut_and_needs_little_memory(tmp_path):
 def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b\x80")
-    with pytest.warns(UserWarning, match="invalid UTF-8 in 2 sampled documents was read"):
+    with pytest.warns(UserWarning, match=r"UTF-8.*\b2\b"):
         assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b\ufffd"]
     with rejects(None, "0xff", 1, "errors=", place="text.txt"):
         sample_documents(Corpus(path, errors="strict"), 2)
     (tmp_path / "first.txt").write_text("c")
     files = [str(tmp_path / "first.txt"), str(path)]
-    with pytest.warns(
-        UserWarning, match=r"first\.txt, .*text\.txt: invalid UTF-8 in 2 sampled documents "
-    ):
+    with pytest.warns(UserWarning, match=r"first\.txt, .*text\.txt: .*UTF-8.*\b2\b"):
         sample_documents(Corpus(files), 3)
     with rejects(None, "text.txt", place="first.txt"):
         sample_documents(Corpus(files, errors="strict"), 3)

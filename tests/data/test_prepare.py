@@ -13,6 +13,7 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
+from cs336_basics._support.errors import MissingFileError
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -145,7 +146,7 @@ def test_the_splits_of_the_sample_have_different_seeds(tmp_path):
 
 def test_a_downloaded_dataset_is_used_in_place(tmp_path):
     for split in ("train", "valid"):
-        with pytest.raises(FileNotFoundError, match="download tinystories"):
+        with rejects(None, "download tinystories", kind=MissingFileError):
             prepare(tmp_path / "run", dataset="tinystories", data_dir=str(tmp_path))
         (tmp_path / f"TinyStoriesV2-GPT4-{split}.txt").write_text(f"{split} " * 50 + END)
     prepared = prepare(tmp_path / "run", 260, dataset="tinystories", data_dir=str(tmp_path))
@@ -169,7 +170,7 @@ def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(
 
 def test_a_missing_dataset_is_refused_before_the_preparation(tmp_path):
     data = DataConfig(dataset="tinystories", data_dir=str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="download tinystories"):
+    with rejects(None, "download tinystories", kind=MissingFileError):
         check_sources(Preparation(data, 300))
 
 

@@ -159,7 +159,7 @@ def test_patterns_are_exchanged_with_tiktoken_only_if_they_match_all_text(patter
 
 @pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[^\s&&[a]]", r"\b\w+|\W"])
 def test_a_callers_pattern_with_ambiguous_syntax_has_a_warning(pattern):
-    with pytest.warns(UserWarning, match="may mean something else in tiktoken"):
+    with pytest.warns(UserWarning, match="tiktoken"):
         from_given_fancy_regex(pattern)
 
 

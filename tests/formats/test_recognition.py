@@ -60,7 +60,7 @@ def test_a_file_of_another_kind_is_named(tmp_path, kind, load):
 def test_a_file_that_is_not_a_rank_file_is_named(tmp_path, kind):
     content, shown = FILES[kind]
     (tmp_path / "x.model").write_bytes(content)
-    with pytest.raises(InputError, match=shown[0]):
+    with rejects(None, shown[0]):
         Tokenizer.from_tiktoken(tmp_path / "x.model", pattern="gpt2")
 
 
@@ -85,7 +85,7 @@ def test_a_directory_is_read_or_the_error_names_the_method_that_reads_it(tmp_pat
     if loader == reader:
         assert LOADERS[loader](tmp_path).merges == trained("gpt2").merges
         return
-    with pytest.raises(InputError, match=name) as caught:
+    with rejects(None, name) as caught:
         LOADERS[loader](tmp_path)
     assert f"Tokenizer.{reader}(" in str(caught.value)
     assert "train-bpe" not in str(caught.value)
@@ -97,7 +97,7 @@ def test_the_only_file_of_a_directory_is_named(tmp_path, kind, loader):
     content, shown = FILES[kind]
     name = {"wordpiece": "vocab.txt"}.get(kind, "tokenizer.model")
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=shown[0]) as caught:
+    with rejects(None, shown[0]) as caught:
         LOADERS[loader](tmp_path)
     assert name in str(caught.value)
     assert "train-bpe" not in str(caught.value)

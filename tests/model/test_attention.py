@@ -294,7 +294,7 @@ def test_a_mask_that_is_not_boolean_is_rejected(dtype):
 @pytest.mark.parametrize("bad", [-1, 8])
 def test_positions_beyond_the_table_are_rejected(bad):
     rope = RotaryPositionalEmbedding(10_000.0, 4, 8)
-    with pytest.raises(IndexError, match=f"token positions must be between 0 and 7, got {bad}"):
+    with pytest.raises(IndexError, match=f" 7, .* {bad}$"):
         rope(torch.zeros(2, 4), torch.tensor([0, bad]))
     with rejects("token_positions", "bool", kind=InputTypeError):  # torch would read a mask
         rope(torch.zeros(2, 4), torch.ones(2, dtype=torch.bool))

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, MissingFileError
 from cs336_basics.checkpoints.run_dir import comparable
 from tests.commands.small_run import fill_weights
 from tests.errors import rejects
@@ -127,7 +127,7 @@ def test_wrong_requests_are_errors(tmp_path, runs):
     for wrong in ({"text": "a" * 20_001}, {"text": "a", "top_p": 2}, {"text": "a", "seed": 2**64}):
         with pytest.raises(InputError):
             runs.generate(wrong, print)
-    with pytest.raises(FileNotFoundError, match="not a run directory"):
+    with rejects(None, tmp_path, kind=MissingFileError):
         Runs([tmp_path])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cs336_basics._support.errors import MissingFileError
 from cs336_basics.text import Corpus
 from cs336_basics.text.paths import expand_paths, find_files
 from cs336_basics.training.config import TrainConfig
@@ -73,7 +74,7 @@ def test_a_text_in_place_of_a_path_is_rejected(paths):
 
 
 def test_a_short_text_in_place_of_a_path_has_a_hint():
-    with pytest.raises(FileNotFoundError, match="train_from_iterator"):
+    with rejects(None, "train_from_iterator", kind=MissingFileError):
         expand_paths("Once upon a time\nthere was a cat")
 
 
@@ -83,7 +84,7 @@ def test_a_directory_that_is_named_is_entered(folder, pattern):
 
 
 def test_a_glob_that_matches_only_such_files_matches_nothing(folder):
-    with pytest.raises(FileNotFoundError, match="env"):
+    with rejects(None, "env", kind=MissingFileError):
         expand_paths("**/env/*.md")
     with rejects(None, "web"):
         expand_paths("web")

@@ -194,7 +194,7 @@ def test_more_processes_than_gpus_are_rejected(monkeypatch):
 def test_a_batch_that_cannot_be_divided_is_rejected():
     check_batch_size(dataclasses.replace(WHOLE, accumulation=2), World(size=2))
     for config, size in ((WHOLE, 3), (dataclasses.replace(WHOLE, accumulation=2), 4)):
-        with pytest.raises(ValueError, match=rf"batch_size .*processes \({size}\) .*got 4"):
+        with rejects("batch_size", f"({size})", "got 4"):
             check_batch_size(config, World(size=size))
 
 

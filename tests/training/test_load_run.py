@@ -9,7 +9,7 @@ import shutil
 import pytest
 import torch
 
-from cs336_basics._support.errors import InputTypeError
+from cs336_basics._support.errors import InputTypeError, MissingFileError
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.commands.generate import Options
 from cs336_basics.generation import Sampling, generate_text
@@ -129,5 +129,5 @@ def test_a_path_may_start_with_the_home_directory(run, monkeypatch):
 def test_a_run_without_its_tokenizer_is_not_told_to_train_another(run, tmp_path):
     shutil.copytree(with_config(run), tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "tokenizer")
-    with pytest.raises(FileNotFoundError, match="restore the run's own tokenizer"):
+    with rejects(None, tmp_path / "copy" / "tokenizer", "restore", kind=MissingFileError):
         load_run(tmp_path / "copy")

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import MissingFileError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
@@ -210,7 +210,7 @@ def test_shapes_are_read_without_the_weights(folder, new_text, tmp_path, kind):
     start = 8 + int.from_bytes(content[:8], "little")
     content[start:] = b"\xff" * (size - start)  # NaN
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"checksum|finite"):
+    with rejects(None):  # the checksum of a checkpoint, or the numbers of other files
         start_from(config)
     found = shape_from(config)
     assert (found.model, found.data) == (expected.model, expected.data)
@@ -226,16 +226,16 @@ def test_shapes_in_the_files_are_compared_with_the_configuration(folder, new_tex
     config = config_for(new_text, init_from=tmp_path / "old")
     tensors = load_file(file)
     name = next(name for name in tensors if name.endswith("lm_head.weight"))
-    for damage, message in (
-        ({name: tensors[name][:, :-1].contiguous()}, rf"{name}.*\(280, 16\), got \(280, 15\)"),
-        ({name: None}, f"{name}.*got none"),
+    for damage, shown in (
+        ({name: tensors[name][:, :-1].contiguous()}, (name, "(280, 16), got (280, 15)")),
+        ({name: None}, (name, "got none")),
     ):
         changed = {key: value for key, value in {**tensors, **damage}.items() if value is not None}
         save_file(changed, file)
-        with pytest.raises(InputError, match=message):
+        with rejects(None, *shown):
             shape_from(config)
     file.write_bytes(b"no header")
-    with pytest.raises(InputError, match="not a safetensors file"):
+    with rejects(None, file):
         shape_from(config)
 
 
@@ -391,7 +391,7 @@ def test_what_is_not_a_model_is_refused_before_a_run_exists(folder, new_text, tm
     for path in (tmp_path, tmp_path / "weights.safetensors", new_text):
         with rejects("init_from", path.name):
             find_origin(path)
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with rejects(None, tmp_path / "nowhere", kind=MissingFileError):
         find_origin(tmp_path / "nowhere")
     with rejects("init_from"):
         check_start(config_for(new_text, init_from=folder / "old"))
@@ -448,5 +448,5 @@ def test_weights_that_cannot_be_used_are_refused_before_the_text_is_encoded(
         tensors = load_file(path / "model.safetensors")
         tensors["lm_head.weight"][0, 0] = float("nan")
         save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match=match):
+    with rejects(None, match):
         start_from(config_for(new_text, init_from=path))

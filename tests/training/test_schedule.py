@@ -113,7 +113,7 @@ def test_bad_values_are_rejected(schedule, good, bad):
         with pytest.raises(InputError, match=str(value)):
             schedule(*arguments)
     for position in range(len(good)):
-        with pytest.raises(InputTypeError, match="must be a number, got None"):
+        with pytest.raises(InputTypeError, match="None"):
             schedule(*good[:position], None, *good[position + 1 :])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.errors import Argument, InputError, ReportedError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError, ReportedError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.processes import lock_file
@@ -204,7 +204,7 @@ def _file_in(directory: Path, file: DataFile) -> Path:
     for name in (file.name, f"{file.name}.gz"):
         if (directory / name).is_file():
             return directory / name
-    raise FileNotFoundError(f"{directory} contains neither {file.name} nor {file.name}.gz")
+    raise MissingFileError(f"{directory} contains neither {file.name} nor {file.name}.gz")
 
 
 def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> None:

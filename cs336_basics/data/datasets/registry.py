@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs336_basics._support.arguments import check_choice
+from cs336_basics._support.errors import MissingFileError
 
 SPLITS = ("train", "valid")
 
@@ -158,10 +159,11 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
 
     Example:
         >>> from cs336_basics.data.datasets import dataset_path
-        >>> dataset_path("tinystories", "valid", "data")
-        Traceback (most recent call last):
-            ...
-        FileNotFoundError: ...
+        >>> try:
+        ...     dataset_path("tinystories", "valid", "data")
+        ... except FileNotFoundError as error:
+        ...     print(error)
+        data/TinyStoriesV2-GPT4-valid.txt does not exist; fetch it into data with `python ...
     """
     file = find_split(name, split)
     directory = data_directory(data_dir)
@@ -170,8 +172,8 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     path = directory / file.name
     if (packed := directory / f"{file.name}.gz").is_file():
         unpack = f"gunzip {shlex.quote(str(packed))}"
-        raise FileNotFoundError(f"{path} does not exist, only {packed.name}; run {unpack}")
-    raise FileNotFoundError(
-        f"{path} does not exist; fetch it into {directory} with `python -m cs336_basics download "
-        f"{name}`"
+        raise MissingFileError(f"{path} does not exist, only {packed.name}", remedy=f"run {unpack}")
+    raise MissingFileError(
+        f"{path} does not exist",
+        remedy=f"fetch it into {directory} with `python -m cs336_basics download {name}`",
     )

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError
 from cs336_basics._support.messages import counted, json_kind, short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
@@ -141,8 +141,9 @@ def load_gpt2(
         if source.is_dir() and not vocab_file.exists():
             if other := recognized_directory(source):
                 raise other
-            raise FileNotFoundError(
-                f"{vocab_file} does not exist; pass a directory with {' and '.join(names)}"
+            raise MissingFileError(
+                f"{vocab_file} does not exist",
+                remedy=f"pass a directory with {' and '.join(names)}",
             )
         if special_tokens is None:
             added = added_beside(source)

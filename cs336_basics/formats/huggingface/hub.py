@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from cs336_basics._support.errors import MissingFileError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason, short_repr
 
@@ -36,9 +37,10 @@ def find_or_download(
         return path
     name = os.fspath(source)
     if not _HUB_NAME.fullmatch(name) or name.endswith(".json"):
-        raise FileNotFoundError(
-            f"{source} does not exist; pass a file, a directory, or a repository on the Hugging "
-            "Face hub, such as openai-community/gpt2"
+        raise MissingFileError(
+            f"{source} does not exist",
+            remedy="pass a file, a directory, or a repository on the Hugging Face hub, such as "
+            "openai-community/gpt2",
         )
     with needed_for(f"{name} does not exist; its download", "huggingface_hub"):
         import huggingface_hub

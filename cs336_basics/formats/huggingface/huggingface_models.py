@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError
 from cs336_basics._support.files import json_text, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import printable_path
@@ -178,7 +178,9 @@ def find_model(directory: str | os.PathLike[str], context_length: int | None = N
     directory = Path(directory)
     path = directory / "config.json"
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; pass a directory saved by transformers")
+        raise MissingFileError(
+            f"{path} does not exist", remedy="pass a directory saved by transformers"
+        )
     content = read_json_object(path, _LONGEST_CONFIG)
     if context_length is not None:
         content["max_position_embeddings"] = context_length
@@ -192,7 +194,7 @@ def find_model(directory: str | os.PathLike[str], context_length: int | None = N
     files = _weight_files(directory)
     for file in files:  # reading a device or a FIFO would not end
         if not file.is_file():
-            raise FileNotFoundError(f"{file} does not exist, or is not a regular file")
+            raise MissingFileError(f"{file} does not exist, or is not a regular file")
     return FoundModel(config, files, end if is_id else None)
 
 
@@ -203,8 +205,8 @@ def _weight_files(directory: Path) -> tuple[Path, ...]:
         return (path,)
     if not index.exists():
         pickles = sorted(path.name for path in directory.glob("*.bin"))
-        advice = f"; {pickles[0]} is a pickle, which may run code; convert it" if pickles else ""
-        raise FileNotFoundError(f"{path} does not exist{advice}")
+        remedy = f"{pickles[0]} is a pickle, which may run code; convert it" if pickles else ""
+        raise MissingFileError(f"{path} does not exist", remedy=remedy)
     weight_map = read_json_object(index, _LONGEST_INDEX).get("weight_map")
     names = weight_map.values() if isinstance(weight_map, dict) else [None]
     if not all(isinstance(n, str) and re.fullmatch(_SHARD, n) and n.isprintable() for n in names):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import check_choice, check_is_iterable
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError, InputTypeError, MissingFileError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.paths import checked_path
@@ -82,10 +82,11 @@ def load_tokenizer_json(
             elif other := recognized_directory(directory):
                 raise other
             else:
-                raise FileNotFoundError(
-                    f"{path} does not exist; create it with `python -m cs336_basics train-bpe`, or "
-                    "save a tokenizer of the Hugging Face hub there: "
-                    "Tokenizer.from_pretrained(NAME).save(DIRECTORY)"
+                raise MissingFileError(
+                    f"{path} does not exist",
+                    remedy="create it with `python -m cs336_basics train-bpe`, or save a tokenizer "
+                    "of the Hugging Face hub there: "
+                    "Tokenizer.from_pretrained(NAME).save(DIRECTORY)",
                 )
     with open_regular(path) as file:
         data = file.read()

@@ -10,7 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
+from cs336_basics._support.errors import (
+    Argument,
+    InputError,
+    InputTypeError,
+    MissingFileError,
+    UnavailableError,
+)
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import (
@@ -220,8 +226,9 @@ def _read_settings(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if not os.path.exists(path):
         if other := recognized_directory(directory):
             raise other
-        raise FileNotFoundError(
-            f"{path} does not exist; pass a rank file, or a directory that export_tokenizer wrote"
+        raise MissingFileError(
+            f"{path} does not exist",
+            remedy="pass a rank file, or a directory that export_tokenizer wrote",
         )
     found = read_json_object(path, _MAX_SETTINGS)
     special = found.get("special_tokens")
@@ -249,8 +256,8 @@ def registered_encoding(name: str) -> Any:
         remedy = f"tiktoken's encodings are {', '.join(known)}"
         with contextlib.suppress(KeyError):
             remedy = f"did you mean {tiktoken.encoding_name_for_model(name)}, which it uses?"
-        raise FileNotFoundError(
-            f"{name} is not a file, a directory or a tiktoken encoding; {remedy}"
+        raise MissingFileError(
+            f"{name} is not a file, a directory or a tiktoken encoding", remedy=remedy
         )
     try:
         return tiktoken.get_encoding(name)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.errors import Argument, InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError, MissingFileError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import json_kind, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
@@ -105,7 +105,9 @@ def open_token_file(
     try:
         file = open_regular(path)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: file does not exist; {_make_it(path)}") from None
+        raise MissingFileError(
+            "file does not exist", place=os.fspath(path), remedy=_make_it(path)
+        ) from None
     with file:
         layout = read_layout(file, path, os.fstat(file.fileno()).st_size)
         found = TokenFile(

@@ -16,7 +16,7 @@ import os
 import re
 from typing import Any, TypeAlias
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, MissingFileError, OutputExistsError
 from cs336_basics._support.files import (
     check_has_no_links,
     new_directory,
@@ -89,9 +89,10 @@ class Directory:
     def check_is_visible(self, name: str) -> None:
         """Raise FileNotFoundError if a file that another machine wrote is not visible here."""
         if not (self._unfinished / name).exists():
-            raise FileNotFoundError(
-                f"{self._unfinished / name}: a machine wrote this file, but it is not visible "
-                "here; choose a directory on a file system that all machines share"
+            raise MissingFileError(
+                "a machine wrote this file, but it is not visible here",
+                place=str(self._unfinished / name),
+                remedy="choose a directory on a file system that all machines share",
             )
 
     def complete(self, names: list[str], information: dict[str, Any]) -> None:
@@ -115,7 +116,7 @@ class UrlFolder:
     def __init__(self, url: str) -> None:
         self.path = url.rstrip("/")
         if RECORD in names_in(self.path):
-            raise FileExistsError(f"{self.path} is complete; choose another folder")
+            raise OutputExistsError(f"{self.path} is complete", remedy="choose another folder")
 
     def create(self) -> None:
         """Do nothing: in an object store, a folder exists as soon as it contains a file."""
@@ -174,8 +175,9 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
         with open_url(f"{url}/{RECORD}") as file:
             content = file.read(_LONGEST_RECORD)
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{url} is unfinished: it has no {RECORD}; encode the text with Ray again to finish it"
+        raise MissingFileError(
+            f"{url} is unfinished: it has no {RECORD}",
+            remedy="encode the text with Ray again to finish it",
         ) from None
     record: dict[str, Any] = parse_json(content, f"{url}/{RECORD}")
     names = record.get("files") if isinstance(record, dict) else None

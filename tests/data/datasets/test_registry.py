@@ -2,6 +2,7 @@
 
 import pytest
 
+from cs336_basics._support.errors import MissingFileError
 from cs336_basics.data.datasets import data_directory, dataset_path
 from tests.errors import rejects
 
@@ -49,7 +50,7 @@ def test_the_error_for_a_missing_file_has_the_command_that_fetches_it(monkeypatc
 
 def test_the_error_for_a_compressed_file_has_the_command_that_decompresses_it(tmp_path):
     (tmp_path / "owt_train.txt.gz").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match=r"gunzip .*owt_train\.txt\.gz"):
+    with rejects(None, "gunzip", "owt_train.txt.gz", kind=MissingFileError):
         dataset_path("owt", "train", tmp_path)
 
 

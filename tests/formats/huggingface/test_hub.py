@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cs336_basics._support.errors import UnavailableError
+from cs336_basics._support.errors import MissingFileError, UnavailableError
 from cs336_basics.formats.huggingface.hub import find_or_download
 from cs336_basics.tokenizer import Tokenizer
 from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
@@ -103,7 +103,7 @@ def test_an_endpoint_that_cannot_be_reached_is_reported_in_one_line(load):
 )
 def test_an_invalid_name_is_a_missing_file(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="does not exist; pass a file, a directory, or"):
+    with rejects(None, source, "hub", kind=MissingFileError):
         find_or_download(source, "tokenizer.json")
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, MissingFileError
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.parsing import parse_tokenizer_json
 from cs336_basics.formats.huggingface.tokenizer_json import tokenizer_json
@@ -151,7 +151,7 @@ def test_a_training_record_that_json_cannot_represent_leaves_no_files(tmp_path, 
 
 def test_a_directory_without_a_tokenizer_is_refused_with_advice(tmp_path):
     for load in (Tokenizer.from_directory, Tokenizer.from_huggingface):
-        with pytest.raises(FileNotFoundError, match="train-bpe"):
+        with rejects(None, tmp_path, "train-bpe", kind=MissingFileError):
             load(tmp_path)
 
 
@@ -445,7 +445,7 @@ CHANGES_TEXT = {
 def test_a_pre_tokenizer_that_removes_text_gives_the_same_ids_with_a_warning(tmp_path, name):
     content = changed("pre_tokenizer", {"type": "Sequence", "pretokenizers": CHANGES_TEXT[name]})
     path = saved(content, tmp_path)
-    with pytest.warns(UserWarning, match="decode does not restore the text"):
+    with pytest.warns(UserWarning, match="decode"):
         ours = Tokenizer.from_huggingface(path)
     check_as_theirs(ours, path, tmp_path)
     with rejects(None, "tiktoken"):

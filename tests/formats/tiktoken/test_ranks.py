@@ -9,7 +9,12 @@ import sys
 
 import pytest
 
-from cs336_basics._support.errors import InputError, InputTypeError, UnavailableError
+from cs336_basics._support.errors import (
+    InputError,
+    InputTypeError,
+    MissingFileError,
+    UnavailableError,
+)
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.tiktoken.loading import load_ranks, load_tiktoken
 from cs336_basics.formats.tiktoken.ranks import merges_of_ranks
@@ -147,9 +152,9 @@ def test_an_existing_file_comes_before_an_encoding(registered, tmp_path, monkeyp
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(FileNotFoundError, match=r"cl101k_base is not a file, .*cl100k_base"):
+    with rejects(None, "cl101k_base", " cl100k_base", kind=MissingFileError):
         Tokenizer.from_tiktoken("cl101k_base")
-    with pytest.raises(FileNotFoundError, match=r"gpt-4 is not a file, .* mean cl100k_base, "):
+    with rejects(None, "gpt-4", "cl100k_base", kind=MissingFileError):
         Tokenizer.from_tiktoken("gpt-4")
 
 
@@ -158,8 +163,7 @@ def test_a_failed_download_is_reported_in_one_line(monkeypatch):
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(tiktoken, "get_encoding", fail)
-    message = r"^tiktoken cannot download the encoding gpt2: no route to host$"
-    with pytest.raises(OSError, match=message):
+    with pytest.raises(OSError, match=r"gpt2\b.*: no route to host$"):
         Tokenizer.from_tiktoken("gpt2")
 
 
@@ -174,7 +178,7 @@ def test_a_missing_tiktoken_is_named_with_the_command_to_install_it(monkeypatch,
 def test_a_missing_file_or_byte_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.tiktoken"):
         load_tiktoken(tmp_path / "absent.tiktoken")
-    with pytest.raises(FileNotFoundError, match=r"encoding\.json does not exist"):
+    with rejects(None, tmp_path / "encoding.json", kind=MissingFileError):
         load_tiktoken(tmp_path)
     write_ranks(tmp_path / "x", {b"a": 0})
     with rejects(None, "0x00"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError, InputTypeError, MissingFileError
 from cs336_basics.counting import count_text, count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
@@ -123,7 +123,7 @@ def test_a_corpus_is_counted(tokenizer, text_file):
     by_words = prune(tokenizer, 300, count_words(text_file, tokenizer.splitter))
     for source in (Corpus(text_file), text_file, str(text_file), [text_file]):
         assert prune(tokenizer, 300, source).tokenizer.hash() == by_words.tokenizer.hash()
-    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+    with rejects(None, "none.txt", kind=MissingFileError):
         prune(tokenizer, 300, "none.txt")
 
 

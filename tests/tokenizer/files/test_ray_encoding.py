@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cs336_basics._support.errors import MissingFileError, OutputExistsError
 from cs336_basics.execution.executors import SerialExecutor
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file, load_document_starts
@@ -75,9 +76,9 @@ def test_joined_token_files_equal_the_file_of_one_machine(local_ray, tmp_path, e
     options = {"document_starts": True, "end_of_document": end_of_document}
     tokenizer = small_tokenizer()
     tokenizer.source = "somewhere"
-    with pytest.warns(UserWarning, match="not all UTF-8") as expected:
+    with pytest.warns(UserWarning, match="UTF-8") as expected:
         one = encode_file(tokenizer, corpus, tmp_path / "one.npy", **options)
-    with pytest.warns(UserWarning, match="not all UTF-8") as warned:
+    with pytest.warns(UserWarning, match="UTF-8") as warned:
         many = encode_files_ray(tokenizer, corpus, tmp_path / "many", **options)
     assert str(warned[0].message) == str(expected[0].message)
     ids = load_token_files(str(tmp_path / "many" / "*.npy"))
@@ -146,7 +147,7 @@ def test_kept_token_files_warn_like_new_ones(tasks_here, tmp_path):
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"not \xff UTF-8"))
     messages = []
     for _ in range(2):
-        with pytest.warns(UserWarning, match="not all UTF-8") as caught:
+        with pytest.warns(UserWarning, match="UTF-8") as caught:
             encode_files_ray(small_tokenizer(), str(tmp_path / "?.txt*"), tmp_path / "out")
         messages.append([str(one.message) for one in caught])
         os.rename(tmp_path / "out", tmp_path / "out.unfinished")
@@ -234,7 +235,7 @@ def test_an_unfinished_folder_that_is_a_link_is_refused(tasks_here, texts, tmp_p
 
 def test_a_directory_with_other_files_is_rejected(tasks_here, texts, tmp_path):
     encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
-    with pytest.raises(FileExistsError, match="out exists and is not an empty directory"):
+    with rejects(None, tmp_path / "out", kind=OutputExistsError):
         encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
     os.rename(tmp_path / "out", tmp_path / "out.unfinished")
     with rejects(None, "out.unfinished", "'0000"):
@@ -256,7 +257,7 @@ def test_errors_of_tasks_reach_the_caller_and_the_rest_is_kept(local_ray, texts,
 def test_a_directory_that_is_not_shared_is_an_error(local_ray, texts, tmp_path, monkeypatch):
     # Token files that other machines write are not visible.
     monkeypatch.setattr(Path, "exists", lambda path: False)
-    with pytest.raises(FileNotFoundError, match=r"\.npy: a machine wrote this file, but"):
+    with rejects(None, place=".npy", kind=MissingFileError):
         encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cs336_basics._support.errors import MissingFileError, OutputExistsError
 from cs336_basics.tokenizer import encode_file, load_token_file
 from cs336_basics.tokenizer.files.token_folders import download_token_files, token_folder
 from tests.errors import rejects
@@ -36,16 +37,16 @@ def test_a_folder_is_refused_until_it_is_complete(memory, tmp_path):
     folder = token_folder(URL + "/")
     assert folder.names() == ["00000.npy"]
     assert folder.metadata("00000.npy")["tokenizer_hash"] == small_tokenizer().hash()
-    with pytest.raises(FileNotFoundError, match="memory://tokens is unfinished: it has no"):
+    with rejects(None, "memory://tokens", kind=MissingFileError):
         download_token_files(URL, tmp_path / "copy")
     folder.complete(["00000.npy"], information(tmp_path))
     assert download_token_files(URL, tmp_path / "copy") == {
         "files": ["00000.npy"], **information(tmp_path),
     }  # fmt: skip
     assert (tmp_path / "copy/00000.npy").read_bytes() == (tmp_path / "a.npy").read_bytes()
-    with pytest.raises(FileExistsError, match="memory://tokens is complete"):
+    with rejects(None, "memory://tokens", kind=OutputExistsError):
         token_folder(URL)
-    with pytest.raises(FileExistsError, match="copy exists and is not an empty directory"):
+    with rejects(None, tmp_path / "copy", kind=OutputExistsError):
         download_token_files(URL, tmp_path / "copy")
 
 

@@ -41,8 +41,7 @@ def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path, out, name):
     text = TRAINING_TEXT * 2000
     lines = "".join(json.dumps({"text": text[i : i + 500]}) + "\n" for i in range(0, 10**6, 500))
     (tmp_path / name).write_text(lines if name == "a.jsonl" else text, encoding="utf-8")
-    message = r"^\[Errno \d+\] [A-Za-z ]+: '.*out.a\.npy'$"
-    with file_size_limit(100_000), pytest.raises(OSError, match=message):
+    with file_size_limit(100_000), pytest.raises(OSError, match=r"\ba\.npy"):
         encode_file(
             small_tokenizer(), corpus_of(tmp_path / name), out / "a.npy",
             num_workers=2, chunk_size=10_000,

@@ -104,7 +104,7 @@ def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole_text(cut):
     data = b"a \xe4\xb8 b\xff\xf0\x9f\x8e"
     tokenizer = small_tokenizer()
     encoder = IncrementalEncoder(tokenizer)
-    with pytest.warns(UserWarning, match="the text is not all UTF-8: 3 invalid sequences"):
+    with pytest.warns(UserWarning, match=r"UTF-8.*\b3\b"):
         ids = fed(encoder, [data[:cut], data[cut:]])
     assert ids == tokenizer.encode(data.decode(errors="replace"))
 
@@ -146,7 +146,7 @@ def test_the_error_names_the_position_of_an_absent_byte():
 @pytest.mark.filterwarnings("error")
 def test_an_encoder_can_be_reused_after_a_warning_raises():
     encoder = IncrementalEncoder(small_tokenizer())
-    with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 invalid sequence"):
+    with pytest.raises(UserWarning, match=r"UTF-8.*\b1\b"):
         fed(encoder, [b"the \xff cat"])
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
 

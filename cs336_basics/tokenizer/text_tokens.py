@@ -71,7 +71,7 @@ def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
     ids, spans = tokenizer.encode_with_offsets(text)
     encoder = tokenizer.encoder
     starts = {word.start for word in encoder.located_words(text, encoder.all_added)}
-    special = set(tokenizer.definition.added_ids.values())
+    special = tokenizer.definition.ids_of_special
     tokens = TextTokens()
     before = -1
     for token_id, (start, _) in zip(ids, spans, strict=True):

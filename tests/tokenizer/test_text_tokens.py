@@ -3,7 +3,7 @@
 import pytest
 
 from cs336_basics._support.messages import counted
-from cs336_basics.tokenizer import Tokenizer, tokens_of, visible
+from cs336_basics.tokenizer import AddedToken, Tokenizer, tokens_of, visible
 from cs336_basics.tokenizer.text_tokens import MOST_SHOWN
 from tests.reports.test_page import HOSTILE, Page
 from tests.tokenizer.examples import END, small_tokenizer
@@ -18,6 +18,13 @@ def test_tokens_are_those_of_encode():
     assert b"".join(token.data for token in tokens).decode() == TEXT
     assert [token.data for token in tokens if token.is_special] == [END.encode()]
     assert tokens_of(tokenizer, "") == []
+
+
+def test_an_added_token_that_is_not_special_is_not_shown_as_special():
+    tokenizer = small_tokenizer()
+    tokenizer.add_special_tokens([AddedToken("  ", special=False)])
+    (token,) = [token for token in tokens_of(tokenizer, "the  cat") if token.data == b"  "]
+    assert (token.is_special, token.starts_word) == (False, True)
 
 
 def test_words_start_where_the_splitter_cuts():

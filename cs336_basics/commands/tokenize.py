@@ -145,7 +145,7 @@ class _Painter:
         self.ends_line = True
         """Whether the last painted token ends a line. Before the first token, it is true."""
         self._has_colors = has_colors
-        self._special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+        self._special = tokenizer.definition.ids_of_special
         self._number = 0
 
     def paint(self, token_id: int, line_end: str = "") -> str:

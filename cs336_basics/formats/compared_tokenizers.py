@@ -110,7 +110,7 @@ def _ours(path: Path) -> ComparedTokenizer:
         name=os.fspath(path),
         library=f"cs336_basics {cs336_basics.__version__}",
         vocab=tokenizer.vocab,
-        special=frozenset(tokenizer.definition.added_ids.values()),
+        special=tokenizer.definition.ids_of_added,
         make=make,
         is_ours=True,
         tokenizer=tokenizer,

@@ -171,7 +171,7 @@ def _tokens(run: RunDirectory, checkpoint: Path) -> Section:
         distance = distance_from_unused(model.head_weight, unused)
     except InputError as error:
         return Section(title, [f"Not measured: {error}."])
-    special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+    special = tokenizer.definition.ids_of_special
     ids = [
         token_id
         for token_id, token in tokenizer.vocab.items()

@@ -30,7 +30,7 @@ from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.length_settings import LengthSettings
 from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
-from cs336_basics.tokenizer.words import Pair, Row, Words, words_of
+from cs336_basics.tokenizer.words import Pair, Words, words_of
 
 if TYPE_CHECKING:
     import hashlib
@@ -215,13 +215,18 @@ class TokenizerDefinition:
     @property
     def ids_in_use(self) -> set[int]:
         """Ids that the tokenizer needs besides the merges: of added tokens and of other parts."""
-        ids = set(self.added_ids.values())
+        ids = set(self.ids_of_added)
         if self.post_processor is not None:
             ids |= self.post_processor.added_ids
         pad_id = None if self.length_settings is None else self.length_settings.pad_id
         if pad_id is not None and self.has_id(pad_id):
             ids.add(pad_id)
         return ids
+
+    @functools.cached_property
+    def ids_of_added(self) -> frozenset[int]:
+        """Ids of all added tokens, as a set."""
+        return frozenset(self.added_ids.values())
 
     @functools.cached_property
     def ids_of_special(self) -> frozenset[int]:
@@ -304,8 +309,10 @@ class TokenizerDefinition:
         definition = TokenizerDefinition.__new__(TokenizerDefinition)
         parts = vars(definition)
         parts.update(vars(self))
-        changed = ("vocab", "token_ids", "special_ids", "ids_of_special", "all_special", "digest")
-        for name in changed:
+        for name in (
+            "vocab", "token_ids", "special_ids", "ids_of_added", "ids_of_special", "all_special",
+            "digest",
+        ):  # fmt: skip
             parts.pop(name, None)
         definition.added_tokens = (*self.added_tokens, *more)
         contents = [*self.splitter.special_tokens, *(token.content for token in more)]
@@ -345,7 +352,7 @@ class TokenizerDefinition:
         ids = sorted(self.vocab)
         tokens = [self.vocab[token_id] for token_id in ids]
         pattern = self.splitter.expression.encode("utf-8", "surrogatepass")
-        added_ids = sorted(self.added_ids.values())
+        added_ids = sorted(self.ids_of_added)
         digest = hashlib.sha256()
         for numbers in (
             [len(pattern), len(ids), self.words.num_merges, len(added_ids), self.ignore_merges],
@@ -376,27 +383,25 @@ class TokenizerDefinition:
     @functools.cached_property
     def pair_ranks(self) -> dict[tuple[int, int], int]:
         """Mapping of (left id, right id) -> rank, in the order of the ranks."""
-        return {(left, right): rank for rank, (left, right, _) in enumerate(self._merge_rows())}
+        rows = self.words.merge_rows()
+        return {(left, right): rank for rank, (left, right, _) in enumerate(rows)}
 
     @functools.cached_property
     def merged_ids(self) -> list[int]:
         """Id of the token that each merge produces, by rank."""
-        return [joined for _, _, joined in self._merge_rows()]
+        return [joined for _, _, joined in self.words.merge_rows()]
 
     @functools.cached_property
     def merge_ids(self) -> MergeIds:
         """Ids of the left, right and joined tokens of each merge, shape (num_merges, 3)."""
-        return np.array(self._merge_rows(), np.uint32).reshape(-1, 3)
-
-    def _merge_rows(self) -> list[Row]:
-        return self.words.merge_rows()
+        return np.array(self.words.merge_rows(), np.uint32).reshape(-1, 3)
 
     @functools.cached_property
     def whole_words(self) -> dict[bytes, int]:
         """Mapping of token -> id, for the tokens that `ignore_merges` applies to."""
         if not self.ignore_merges:
             return {}
-        added = set(self.added_ids.values())
+        added = self.ids_of_added
         return {
             token: token_id for token, token_id in self.token_ids.items() if token_id not in added
         }

@@ -36,9 +36,7 @@ class SpecialSets(NamedTuple):
         """
         if not self.disallowed:
             return
-        for segment, is_special in split_special_tokens(
-            text, sorted(self.allowed | self.disallowed)
-        ):
+        for segment, is_special in split_special_tokens(text, sorted(self.found)):
             if is_special and segment in self.disallowed:
                 raise InputError(
                     f"the text contains the special token {segment!r} at character {start:,}",

@@ -18,7 +18,7 @@ def unmerged_tokens(definition: TokenizerDefinition) -> list[bytes]:
     if not definition.ignore_merges:
         return []
     encoder = make_encoder(definition.replaced(ignore_merges=False), cache_size=0)
-    added = set(definition.added_ids.values())
+    added = definition.ids_of_added
     found = []
     for token_id, token in sorted(definition.vocab.items()):
         if len(token) == 1 or token_id in added:

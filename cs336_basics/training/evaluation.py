@@ -116,7 +116,7 @@ def text_lengths(tokenizer: Tokenizer, vocab_size: int) -> Tensor:
     It is 0 for special tokens, and for ids that the tokenizer does not have.
     """
     lengths = torch.zeros(vocab_size, dtype=torch.int64)
-    special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+    special = tokenizer.definition.ids_of_special
     for token_id, token in tokenizer.vocab.items():
         if token_id < vocab_size and token_id not in special:
             lengths[token_id] = len(token)

@@ -107,7 +107,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
                 "the new one"
             )
     merger = RankMerger(old.definition)
-    added = set(new.definition.added_ids.values())
+    added = new.definition.ids_of_added
     parts: dict[int, list[int]] = {}
     for token_id in sorted(set(new.vocab) - set(old.vocab)):
         token = new.vocab[token_id]

@@ -64,7 +64,7 @@ def only_steps(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
         tokenizer, counts: See `count_steps`.
     """
     steps = count_steps(tokenizer, counts)
-    added = set(tokenizer.definition.added_ids.values())
+    added = tokenizer.definition.ids_of_added
     return [i for i in np.flatnonzero((counts == 0) & (steps > 0)).tolist() if i not in added]
 
 
@@ -137,7 +137,7 @@ def without_residue(
     check_gaps(tokenizer.vocab)
     definition, vocab = tokenizer.definition, tokenizer.vocab
     merger = RankMerger(definition)
-    added = set(definition.added_ids.values())
+    added = definition.ids_of_added
     for token_id, token in vocab.items():
         if token_id not in added and merger.encode(token) != [token_id]:
             raise InputError(

@@ -149,7 +149,7 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
         )
     if np.asarray(counts).dtype.kind not in "iu":
         raise InputTypeError(f"must be integers, got {np.asarray(counts).dtype}", argument="counts")
-    added = set(tokenizer.definition.added_ids.values())
+    added = tokenizer.definition.ids_of_added
     return [
         token_id
         for token_id, token in sorted(tokenizer.vocab.items())

@@ -203,7 +203,7 @@ def compile_encoder(
         definition.size,
         definition.split_pattern,
         cache_size,
-        merged_only=set(definition.added_ids.values()) if definition.ignore_merges else None,
+        merged_only=definition.ids_of_added if definition.ignore_merges else None,
         **options,
     )
 

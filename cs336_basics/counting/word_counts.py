@@ -14,8 +14,8 @@ import operator
 import os
 from array import array
 from collections import Counter
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
-from typing import Any, Union
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from typing import Any, TypeVar, Union
 
 from cs336_basics._support.arguments import MAX_INT64, check_is_number, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -31,6 +31,8 @@ from cs336_basics.text.reading_record import ReadingRecord
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 """One-dimensional buffer of uint8 or int64."""
+
+V = TypeVar("V")
 
 # Limits of the table in a notebook.
 _MOST_SHOWN = 20
@@ -222,41 +224,25 @@ class WordCounts(Mapping[bytes, int]):
                 )
         if len(addends) == 1:
             return addends[0]
-        named = [counts.pattern for counts in addends if counts.pattern is not None]
-        patterns = {_comparable(pattern) for pattern in named}
-        if len(patterns) > 1:
-            raise InputError(
-                "cannot add word counts with different split patterns: "
-                + " and ".join(sorted(short_repr(pattern) for pattern in patterns))
-            )
-        pattern = named[0] if named else None
-        normalizers = {counts.normalizer for counts in addends if counts.pattern is not None}
-        if len(normalizers) > 1:
-            raise InputError(
-                "cannot add word counts with different normalizers: "
-                + " and ".join(sorted(map(repr, normalizers)))
-            )
-        normalizer = next(iter(normalizers), None)
+        split = [counts for counts in addends if counts.pattern is not None]
+        _only_value("split patterns", {_comparable(counts.pattern) for counts in split})
+        normalizer = _only_value("normalizers", {counts.normalizer for counts in split})
         cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
-        if len(cut_out) > 1:
-            raise InputError(
-                "cannot add word counts with different special tokens: "
-                + " and ".join(sorted(short_repr(sorted(tokens)) for tokens in cut_out))
-            )
-        special_tokens = next(iter(cut_out), None)
+        special_tokens = _only_value("special tokens", cut_out, sorted)
         try:
             from cs336_basics.counting._counting import TextCounter
         except ImportError:
             total: Counter[bytes] = Counter()
             for counts in addends:
                 total.update(counts)
-            made = cls.from_mapping(total, pattern, special_tokens)
-            made.normalizer = normalizer
-            return made
-        adder = TextCounter()
-        for counts in addends:
-            adder.add_words(*counts.buffers)
-        return cls.of_buffers(adder.result(), pattern, special_tokens, normalizer)
+            buffers = cls.from_mapping(total).buffers
+        else:
+            adder = TextCounter()
+            for counts in addends:
+                adder.add_words(*counts.buffers)
+            buffers = adder.result()
+        pattern = split[0].pattern if split else None
+        return cls.of_buffers(buffers, pattern, special_tokens, normalizer)
 
     @classmethod
     def mixed(cls, counts: Sequence[WordCounts], weights: Sequence[float]) -> WordCounts:
@@ -288,8 +274,7 @@ class WordCounts(Mapping[bytes, int]):
 
         Raises:
             TypeError: If `weight` is not a number.
-            ValueError: If `weight` is negative or not finite.
-            ValueError: If a product exceeds 2^63 - 1.
+            ValueError: If `weight` is negative or not finite, or a product exceeds 2^63 - 1.
         """
         check_is_number("weight", weight)
         if not 0 <= weight < float("inf"):
@@ -549,6 +534,20 @@ def _view(buffer: Buffer, dtype: type) -> npt.NDArray[Any]:
 
 def _comparable(pattern: str | None) -> str | None:
     return None if pattern is None else pattern_name(pattern) or pattern
+
+
+def _only_value(
+    what: str, values: set[V], shown: Callable[[Any], object] = lambda value: value
+) -> V | None:
+    """Return the value that all word counts to add have, or None if none of them has one.
+
+    Raises:
+        ValueError: If they have different values, which the message lists.
+    """
+    if len(values) > 1:
+        named = sorted(short_repr(shown(value)) for value in values)
+        raise InputError(f"cannot add word counts with different {what}: {' and '.join(named)}")
+    return next(iter(values), None)
 
 
 def _first_repeated(counts: WordCounts) -> int:

@@ -66,7 +66,7 @@ class Sample:
         """Return the sample of a corpus that has this share of a mixture."""
         return dataclasses.replace(self, num_bytes=max(1, round(self.num_bytes * share)))
 
-    def draw(self, sources: Iterable[Source]) -> list[Drawn]:
+    def draw(self, sources: Iterable[Source]) -> list[DrawnUnits | DrawnRows]:
         """Return what is drawn from each file, in order."""
         sources = list(sources)
         sizes = [source.num_bytes for source in sources]
@@ -78,17 +78,21 @@ class Sample:
         total = sum(num_units)
         number = min(total, max(1, round(total * share)))
         chosen = iter(sorted(random.Random(self.seed).sample(range(total), number)))
-        found = []
+        found: list[DrawnUnits | DrawnRows] = []
         unit = next(chosen, None)
         for index, (source, size, end) in enumerate(
             zip(sources, sizes, itertools.accumulate(num_units), strict=True)
         ):
-            units = []
+            if not _has_units(source):
+                seed = f"{self.seed} {index}"
+                found.append(DrawnRows(source, size, share, seed, self.unit_bytes))
+                continue
+            ranges = []
             while unit is not None and unit < end:
-                units.append(unit - end + num_units[index])
+                start = (unit - end + num_units[index]) * self.unit_bytes
+                ranges.append((start, min(start + self.unit_bytes, size)))
                 unit = next(chosen, None)
-            rows = None if _has_units(source) else (f"{self.seed} {index}", share)
-            found.append(Drawn(source, size, self.unit_bytes, units, rows))
+            found.append(DrawnUnits(source, ranges, self.unit_bytes))
         return found
 
 
@@ -106,28 +110,20 @@ def _has_units(source: Source) -> bool:
     return isinstance(source, DivisibleSource) and not source.is_compressed
 
 
-class Drawn(NamedTuple):
-    """What is drawn from a file: units, or rows."""
+class DrawnUnits(NamedTuple):
+    """The units that are drawn from a file."""
 
     source: Source
-    size: int
-    """Size of the file in bytes."""
+    ranges: Sequence[tuple[int, int]]
+    """Limits of each unit in bytes."""
     unit_bytes: int
-    units: Sequence[int]
-    rows: tuple[str, float] | None
-    """Seed and share of the rows, or None if units are drawn."""
 
     @property
     def num_bytes(self) -> int:
-        """Size of what is drawn in stored bytes. For rows, this is the expected size."""
-        if self.rows is not None:
-            return round(self.size * self.rows[1])
-        return sum(self._end(unit) - unit * self.unit_bytes for unit in self.units)
+        """Size of the units in stored bytes."""
+        return sum(end - start for start, end in self.ranges)
 
-    def _end(self, unit: int) -> int:
-        return min((unit + 1) * self.unit_bytes, self.size)
-
-    def pieces(self, special_tokens: Sequence[str], num_bytes: int) -> list[DrawnPiece]:
+    def pieces(self, special_tokens: Sequence[str], num_bytes: int) -> list[PieceOfUnits]:
         """Return pieces of at most about `num_bytes`.
 
         Args:
@@ -135,66 +131,97 @@ class Drawn(NamedTuple):
             num_bytes: Approximate number of stored bytes in a piece.
         """
         source = self.source
-        tokens = tuple(special_tokens)
-        if self.rows is not None:
-            return [
-                DrawnPiece(
-                    source,
-                    [(piece.start, piece.end)],
-                    round(piece.num_bytes * self.rows[1]),
-                    self.unit_bytes,
-                    tokens,
-                    self.rows,
-                )
-                for piece in source.pieces(num_bytes)
-            ]
         if isinstance(source, PlainText):
             source = _Documents(
                 source.path,
                 errors=source.errors,
                 max_piece_bytes=source.max_piece_bytes,
                 unit_bytes=self.unit_bytes,
-                special_tokens=tokens,
+                special_tokens=tuple(special_tokens),
             )
         number = max(1, num_bytes // self.unit_bytes)
-        ranges = [(unit * self.unit_bytes, self._end(unit)) for unit in self.units]
         return [
-            DrawnPiece(source, some, sum(end - start for start, end in some), self.unit_bytes)
-            for some in (ranges[i : i + number] for i in range(0, len(ranges), number))
+            PieceOfUnits(source, self.ranges[i : i + number])
+            for i in range(0, len(self.ranges), number)
+        ]
+
+
+class DrawnRows(NamedTuple):
+    """A file that can be read only as a whole, and how rows are drawn while it is read."""
+
+    source: Source
+    size: int
+    """Size of the file in bytes."""
+    share: float
+    """Probability with which each row is drawn."""
+    seed: str
+    block_size: int
+    """Size in bytes of the blocks that are drawn from compressed plain text, which has no rows."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Expected size of the rows in stored bytes."""
+        return round(self.size * self.share)
+
+    def pieces(self, special_tokens: Sequence[str], num_bytes: int) -> list[PieceOfRows]:
+        """Return pieces of about `num_bytes`, before rows are drawn; see `DrawnUnits`."""
+        return [
+            PieceOfRows(piece, self.share, self.seed, self.block_size, tuple(special_tokens))
+            for piece in self.source.pieces(num_bytes)
         ]
 
 
 @dataclass(frozen=True)
-class DrawnPiece:
-    """Like `Piece`, a part of a file that any process can read, with what is drawn from it."""
+class PieceOfUnits:
+    """Like `Piece`, a part of a file that any process can read: some of the units."""
 
     source: Source
     ranges: Sequence[tuple[int, int]]
-    """Limits of each unit, or of the piece of the file whose rows are drawn."""
-    num_bytes: int
-    unit_bytes: int
-    special_tokens: tuple[str, ...] = ()
-    rows: tuple[str, float] | None = None
-    """See `Drawn`."""
+    """Limits of each unit in bytes."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the units in stored bytes."""
+        return sum(end - start for start, end in self.ranges)
 
     def texts(self, cuts: Cuts) -> Iterator[TextBlock]:
-        """Yield the texts that are drawn; see `Piece.texts`. Each is a document."""
-        if self.rows is None:
-            for start, end in self.ranges:
-                unit = Piece(self.source, start, end, end - start)
-                first = True
-                for block in unit.texts(cuts):
-                    yield block._replace(starts_document=first or block.starts_document)
-                    first = False
-            return
-        ((start, end),) = self.ranges
-        seed, share = self.rows
-        piece = Piece(self.source, start, end, self.num_bytes)
-        # Compressed plain text has no rows. Its blocks do not depend on the split pattern.
-        blocks = piece.texts(_safe_cuts(self.special_tokens), self.unit_bytes)
+        """Yield the texts of the units; see `Piece.texts`. A document starts at each unit."""
+        for start, end in self.ranges:
+            unit = Piece(self.source, start, end, end - start)
+            first = True
+            for block in unit.texts(cuts):
+                yield block._replace(starts_document=first or block.starts_document)
+                first = False
+
+
+@dataclass(frozen=True)
+class PieceOfRows:
+    """Like `Piece`, a part of a file that any process can read, of which it draws rows."""
+
+    piece: Piece
+    share: float
+    seed: str
+    block_size: int
+    special_tokens: tuple[str, ...]
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+        return self.piece.source
+
+    @property
+    def num_bytes(self) -> int:
+        """Expected size of the rows in stored bytes."""
+        return round(self.piece.num_bytes * self.share)
+
+    def texts(self, cuts: Cuts) -> Iterator[TextBlock]:
+        """Yield the rows that are drawn; see `Piece.texts`. Each is a document."""
+        # The blocks of compressed plain text must not depend on the split pattern.
+        blocks = self.piece.texts(_safe_cuts(self.special_tokens), self.block_size)
         for number, block in enumerate(blocks):
-            digest = hashlib.blake2b(f"{seed} {start} {number}".encode(), digest_size=8).digest()
-            if int.from_bytes(digest, "little") < share * _RANGE:
+            key = f"{self.seed} {self.piece.start} {number}".encode()
+            digest = hashlib.blake2b(key, digest_size=8).digest()
+            if int.from_bytes(digest, "little") < self.share * _RANGE:
                 yield block._replace(starts_document=True)
 
 

@@ -14,7 +14,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 
-_FORMATS = (
+_SIGNATURES = (
     (0, b"PK\x03\x04", "a ZIP archive", "unpack it first"),
     (0, b"PK\x05\x06", "a ZIP archive", "unpack it first"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
@@ -30,10 +30,10 @@ _FORMATS = (
 """For each format: the offset and bytes that identify it, its name, and advice for the user."""
 
 BEGINNING = 1 << 10
-"""Number of bytes that `check_file` and `wide_encoding` need from the start of a file."""
+"""Number of bytes that `check_signature` and `wide_encoding` need from the start of a file."""
 
 
-def check_file(data: bytes, name: str) -> None:
+def check_signature(data: bytes, name: str) -> None:
     """Reject UTF-16 and UTF-32 text, archives, arrays and other formats, based on the first bytes.
 
     Valid UTF-8 without NUL is always accepted. `data` contains the first BEGINNING bytes of the
@@ -42,8 +42,8 @@ def check_file(data: bytes, name: str) -> None:
     Raises:
         ValueError: If the file is not UTF-8 text.
     """
-    check_beginning(data, name)
-    for offset, magic, kind, advice in _FORMATS:
+    check_byte_order_mark(data, name)
+    for offset, magic, kind, advice in _SIGNATURES:
         if data.startswith(magic, offset) and not _may_be_text(data):
             raise InputError(f"{name} is {kind}, not text; {advice}")
 
@@ -56,7 +56,7 @@ def _may_be_text(data: bytes) -> bool:
         return False
 
 
-def check_beginning(data: bytes, name: str) -> None:
+def check_byte_order_mark(data: bytes, name: str) -> None:
     """Reject text that starts with the byte order mark of UTF-16 or UTF-32.
 
     These marks are not valid UTF-8, so UTF-8 text is never rejected. The first four bytes of the

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_reason
 from cs336_basics._support.warnings import warn
-from cs336_basics.text.encodings import check_beginning
+from cs336_basics.text.encodings import check_byte_order_mark
 from cs336_basics.text.storage import invalid_utf8_error
 from cs336_basics.text.utf8 import (
     count_invalid,
@@ -142,7 +142,7 @@ class ReadingRecord:
         named = _named(row)
         where = ", ".join(filter(None, (file, named)))
         if start == 0:
-            check_beginning(data, where or "the text")
+            check_byte_order_mark(data, where or "the text")
         sequences, num_bytes, offset = count_invalid(data)
         if errors == "strict":
             raise invalid_utf8_error(where or None, data[offset], start + offset)

@@ -20,7 +20,7 @@ from cs336_basics.counting import WordCounts, _counting, count_text, count_texts
 from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.splitting import PATTERNS, SPLITTINGS, Splitter, reference
 from cs336_basics.text import Corpus
-from cs336_basics.text.encodings import check_file
+from cs336_basics.text.encodings import check_signature
 from cs336_basics.text.normalization import NORMALIZERS
 from tests.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts
 from tests.errors import rejects
@@ -113,7 +113,7 @@ FRAGMENTS += [b"\xff", b"\xc3", b"\xa9"]
 
 def may_be_text(data):
     try:
-        check_file(data, "any.bin")
+        check_signature(data, "any.bin")
     except ValueError:
         return False
     return True

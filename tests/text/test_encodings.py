@@ -7,8 +7,8 @@ import lzma
 import pytest
 
 from cs336_basics.text.encodings import (
-    check_beginning,
-    check_file,
+    check_byte_order_mark,
+    check_signature,
     wide_encoding,
 )
 from tests.errors import rejects
@@ -23,7 +23,7 @@ KOREAN = "고양이가 매트 위에 앉아 있었고 개가 그것을 바라보
 def test_byte_order_marks_are_rejected_with_the_conversion(encoding, order, text):
     data = f"\ufeff{text}".encode(f"{encoding}-{order}")
     with rejects(None, f"`iconv -f {encoding.upper()} -t UTF-8`"):
-        check_beginning(data, "x")
+        check_byte_order_mark(data, "x")
 
 
 OTHER_FORMATS = {
@@ -43,20 +43,20 @@ OTHER_FORMATS = {
 @pytest.mark.parametrize("kind", OTHER_FORMATS)
 def test_files_of_other_formats_are_rejected_with_advice(kind):
     with rejects(None, "x", kind):
-        check_file(OTHER_FORMATS[kind], "x")
+        check_signature(OTHER_FORMATS[kind], "x")
 
 
 @pytest.mark.parametrize(
     "text", ["PK", "7z", "BZh", "BZh91AY&SY starts each such file", "PAR1", "a" * 257 + "ustar"]
 )
 def test_text_may_start_like_another_format(text):
-    check_file((text + KOREAN).encode()[:1024], "x")
+    check_signature((text + KOREAN).encode()[:1024], "x")
 
 
 def test_no_utf_8_text_starts_with_a_rejected_mark():
     for code in range(0x110000):
         if not 0xD800 <= code < 0xE000:
-            check_beginning((chr(code) + "a").encode(), "x")
+            check_byte_order_mark((chr(code) + "a").encode(), "x")
 
 
 @pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])

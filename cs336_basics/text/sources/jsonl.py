@@ -15,7 +15,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url
 from cs336_basics.text.cuts import Cuts
-from cs336_basics.text.encodings import BEGINNING, check_file
+from cs336_basics.text.encodings import BEGINNING, check_signature
 from cs336_basics.text.sources.kinds import check_beginning_of
 from cs336_basics.text.sources.source import (
     DEFAULT_BLOCK_SIZE,
@@ -105,7 +105,7 @@ class JsonLines(RowSource, DivisibleSource):
                 if offset >= end:
                     return
                 if offset == 0 and self.errors != "bytes":
-                    check_file(line[:BEGINNING], path)
+                    check_signature(line[:BEGINNING], path)
                 if line.removeprefix(codecs.BOM_UTF8).strip():
                     text = self._text_of(line, offset)
                     done = file.tell() if self.is_compressed else offset + len(line) - piece.start

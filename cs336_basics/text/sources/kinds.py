@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.urls import is_url
 from cs336_basics._support.warnings import warn
-from cs336_basics.text.encodings import BEGINNING, check_file, wide_encoding
+from cs336_basics.text.encodings import BEGINNING, check_signature, wide_encoding
 from cs336_basics.text.storage import COMPRESSED_ENDINGS, decompressed_blocks, open_path
 
 HEAD = 1 << 16
@@ -143,7 +143,7 @@ def check_beginning_of(path: str, errors: str, *, may_have_rows: bool) -> None:
 
     Raises:
         ValueError: If the file looks like UTF-16 or UTF-32 without a byte order mark, or like ids
-            of 2 or 4 bytes, and `may_have_rows` is false. Also see `check_file` and
+            of 2 or 4 bytes, and `may_have_rows` is false. Also see `check_signature` and
             `check_is_text`.
 
     Warns:
@@ -154,7 +154,7 @@ def check_beginning_of(path: str, errors: str, *, may_have_rows: bool) -> None:
     head = head_of(path)
     is_exact = errors == "bytes"
     if not is_exact:
-        check_file(head[:BEGINNING], path)
+        check_signature(head[:BEGINNING], path)
     wide = None if is_exact else wide_encoding(head[:BEGINNING])
     if wide is not None and may_have_rows:
         warn(

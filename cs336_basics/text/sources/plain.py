@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.urls import is_url
 from cs336_basics.text.cuts import Cuts, blocks_at_cuts, next_cut, safe_blocks
-from cs336_basics.text.encodings import BEGINNING, check_file
+from cs336_basics.text.encodings import BEGINNING, check_signature
 from cs336_basics.text.sources.kinds import check_beginning_of
 from cs336_basics.text.sources.source import (
     DEFAULT_BLOCK_SIZE,
@@ -66,7 +66,7 @@ class PlainText(DivisibleSource):
             offset = start
             for block in blocks:
                 if offset == 0 and self.errors != "bytes":
-                    check_file(block[:BEGINNING], path)
+                    check_signature(block[:BEGINNING], path)
                 done = file.tell() if self.is_compressed else offset + len(block) - start
                 done = min(done, piece.num_bytes)
                 yield TextBlock(block, offset == 0, path, None, offset, done)

@@ -42,6 +42,19 @@ def sequences_of(batch: Iterable[Any] | EncodedBatch) -> Iterable[Any]:
     return batch.arrays() if isinstance(batch, EncodedBatch) else batch
 
 
+def shortened(ids: Any, max_length: int, side: str) -> Any:
+    """Return at most `max_length` ids of a sequence, which loses ids on its `side`.
+
+    Args:
+        ids: A list, a tuple or an array. Of an array, a view is returned.
+        max_length: Maximum number of ids.
+        side: "right" keeps the start, "left" keeps the end.
+    """
+    if len(ids) <= max_length:
+        return ids
+    return ids[:max_length] if side == "right" else ids[len(ids) - max_length :]
+
+
 def is_plain_array(ids: Any) -> bool:
     """Return whether `ids` is a plain array and not a subclass such as a masked array."""
     return type(ids) in (np.ndarray, np.memmap)

@@ -23,6 +23,7 @@ from cs336_basics.tokenizer.ids import (
     is_plain_array,
     plain_ids,
     sequences_of,
+    shortened,
 )
 from cs336_basics.tokenizer.length_settings import LengthSettings
 from cs336_basics.tokenizer.post_processor import PostProcessor
@@ -84,10 +85,7 @@ def truncate(
     kept: list[Any] = []
     check_is_iterable("sequences", sequences, "sequences of ids")
     for index, sequence in enumerate(sequences_of(sequences)):
-        ids = _sliceable(sequence, index)
-        if len(ids) > max_length:
-            ids = ids[:max_length] if side == "right" else ids[len(ids) - max_length :]
-        kept.append(ids)
+        kept.append(shortened(_sliceable(sequence, index), max_length, side))
     return kept
 
 
@@ -250,7 +248,6 @@ def _processed(
     pairs = zip(lists, no_seconds if seconds is None else seconds, strict=True)
     if max_length is None:
         return [post_processor.ids(first, second, add_special_tokens) for first, second in pairs]
-    max_length = checked_integer("max_length", max_length, 1)
     return [
         post_processor.truncated_ids(first, second, add_special_tokens, max_length, side)
         for first, second in pairs

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.ids import shortened
 
 Template = tuple[int | str, ...]
 """Ids, and "A" and "B" where the ids of the first and the second text belong."""
@@ -76,13 +77,13 @@ class PostProcessor(NamedTuple):
                 argument="max_length",
             )
         if second is None:
-            return self.ids(_shortened(first, room, side), None, add_special_tokens)
+            return self.ids(shortened(first, room, side), None, add_special_tokens)
         short, long = sorted((len(first), len(second)))
         if short + long > room:
             short = min(short, room // 2)
             long = room - short
         sizes = (short, long) if len(first) <= len(second) else (long, short)
-        first, second = _shortened(first, sizes[0], side), _shortened(second, sizes[1], side)
+        first, second = shortened(first, sizes[0], side), shortened(second, sizes[1], side)
         return self.ids(first, second, add_special_tokens)
 
     def renumbered(self, new_ids: Mapping[int, int]) -> PostProcessor:
@@ -92,12 +93,6 @@ class PostProcessor(NamedTuple):
             return tuple(item if isinstance(item, str) else new_ids[item] for item in template)
 
         return PostProcessor(changed(self.single), changed(self.pair))
-
-
-def _shortened(ids: list[int], length: int, side: str) -> list[int]:
-    if side == "right" or len(ids) <= length:
-        return ids[:length]
-    return ids[len(ids) - length :]
 
 
 def check_post_processor(

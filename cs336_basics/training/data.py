@@ -122,20 +122,24 @@ class AnswerRule:
             ids: Ids of shape (length,).
             is_answer: Whether it counts the first of them.
         """
-        found = np.flatnonzero(self._is_special(ids))
-        return bool(ids[found[-1]] == self.begin) if len(found) else is_answer
+        last = self._last_special(ids)
+        return is_answer if last is None else last == self.begin
 
     def is_answer_at(self, tokens: TokenArray, start: int) -> bool:
         """Return whether the rule counts the token at `start`, looking back as far as needed."""
         size, stop = _LOOK_BACK, start
         while stop > 0:
-            ids = np.asarray(tokens[max(0, stop - size) : stop])
-            found = np.flatnonzero(self._is_special(ids))
-            if len(found):
-                return bool(ids[found[-1]] == self.begin)
+            last = self._last_special(np.asarray(tokens[max(0, stop - size) : stop]))
+            if last is not None:
+                return last == self.begin
             stop -= size
             size *= 2
         return False
+
+    def _last_special(self, ids: npt.NDArray[Any]) -> int | None:
+        """Return the last of some ids that is one of the three special tokens, or None."""
+        found = np.flatnonzero(self._is_special(ids))
+        return int(ids[found[-1]]) if len(found) else None
 
     def _is_special(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         is_special: npt.NDArray[np.bool_] = np.isin(ids, (self.begin, self.end, self.prompt))
@@ -203,12 +207,8 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         elif isinstance(tokens, CheckedTokens):
             self.tokens = tokens.open()
             if vocab_size is not None and tokens.vocab_size > vocab_size:
-                raise InputError(
-                    f"must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, but "
-                    f"was encoded with {tokens.vocab_size} tokens",
-                    argument=name,
-                    remedy="increase model.vocab_size to match the tokenizer",
-                )
+                was = f"but was encoded with {tokens.vocab_size} tokens"
+                raise _outside_vocabulary(name, vocab_size, was)
         else:
             self.tokens = load_token_files(
                 tokens, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash
@@ -358,12 +358,16 @@ def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
     """
     smallest, largest = id_range(tokens)
     if smallest < 0 or largest >= vocab_size:
-        raise InputError(
-            f"must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
-            f"{smallest if smallest < 0 else largest}",
-            argument=name,
-            remedy="increase model.vocab_size to match the tokenizer",
-        )
+        found = smallest if smallest < 0 else largest
+        raise _outside_vocabulary(name, vocab_size, f"got {found}")
+
+
+def _outside_vocabulary(name: str, vocab_size: int, found: str) -> InputError:
+    return InputError(
+        f"must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, {found}",
+        argument=name,
+        remedy="increase model.vocab_size to match the tokenizer",
+    )
 
 
 # --------------------------------------------------------------------------- batches

@@ -79,11 +79,9 @@ class Score(NamedTuple):
     def described(self) -> str:
         """Return the figures in words."""
         line = f"validation loss {self.loss:.4f}, perplexity {rounded(self.perplexity)}"
-        return (
-            line
-            if self.bits_per_byte is None
-            else f"{line}, {self.bits_per_byte:.4f} bits per byte"
-        )
+        if self.bits_per_byte is not None:
+            line += f", {self.bits_per_byte:.4f} bits per byte"
+        return line
 
 
 class TotalFigures:
@@ -128,7 +126,8 @@ def window_sums(losses: Tensor, targets: Tensor, lengths: Tensor | None) -> Tens
 
     Args:
         losses: Loss of each target in nats, shape (windows, length).
-        targets: Ids on the CPU, of the same shape. A negative id is padding and is not counted.
+        targets: Ids on the CPU, of the same shape. A negative id, such as UNCOUNTED, is not
+            counted.
         lengths: See `text_lengths`. None counts no bytes.
     """
     nats = losses.cpu().double()

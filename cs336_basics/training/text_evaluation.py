@@ -281,8 +281,8 @@ def _batches(windows: Iterable[Window]) -> Iterator[list[Window]]:
 def _padded(batch: Sequence[Window], answers: AnswerRule | None) -> tuple[Tensor, Tensor]:
     """Return the inputs and targets of windows, int64 of shape (windows, longest).
 
-    Targets that do not count are -1. Inputs are padded at their ends, where they change nothing,
-    because a model only looks back.
+    Targets that do not count are UNCOUNTED. Inputs are padded at their ends, where they change
+    nothing, because a model only looks back.
     """
     ids = np.zeros((len(batch), max(len(window.ids) for window in batch)), dtype=np.int64)
     is_target = np.zeros(ids.shape, dtype=bool)

@@ -49,9 +49,9 @@ def resize_embeddings(
     vocab_size = checked_integer("vocab_size", vocab_size, 1, 1 << 32, note=" (ids have 32 bits)")
     if vocab_size < old_size:
         raise InputError(
-            f"must be at least {old_size:,}, the current size, got {vocab_size:,}; to remove rows, "
-            "use select_embeddings",
+            f"must be at least {old_size:,}, the current size, got {vocab_size:,}",
             argument="vocab_size",
+            remedy="to remove rows, use select_embeddings",
         )
     made_of: dict[int, list[int]] = {}
     for new_id, old_ids in (parts or {}).items():
@@ -62,8 +62,7 @@ def resize_embeddings(
         ]
 
     def grown(table: Tensor) -> Tensor:
-        # The sum of 50,000 numbers in bfloat16 would not have a single correct digit.
-        wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
+        wide = _for_means(table)
         rows = wide.mean(dim=0, keepdim=True).repeat(vocab_size - old_size, 1)
         for new_id, old_ids in made_of.items():
             if old_ids:
@@ -137,7 +136,7 @@ def transfer_embeddings(model: TransformerLM, rows: Sequence[Sequence[int]]) -> 
     ]
 
     def transferred(table: Tensor) -> Tensor:
-        wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
+        wide = _for_means(table)
         index = torch.tensor([parts[0] if parts else 0 for parts in made_of], device=table.device)
         result = wide[index]  # (vocab_size, d_model)
         for new_id, parts in enumerate(made_of):
@@ -149,6 +148,14 @@ def transfer_embeddings(model: TransformerLM, rows: Sequence[Sequence[int]]) -> 
     if model.bigram_embeddings is not None:
         with torch.no_grad():
             model.bigram_embeddings.weight.zero_()
+
+
+def _for_means(table: Tensor) -> Tensor:
+    """Return a table in which means of rows are precise.
+
+    The sum of 50,000 numbers in bfloat16 would not have a single correct digit.
+    """
+    return table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
 
 
 def _vocab_size_of(model: TransformerLM) -> int:

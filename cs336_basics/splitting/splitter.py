@@ -205,7 +205,7 @@ def _search(text: str, pattern: str) -> Iterator[str]:
     if isinstance(compiled, SplitSequence):
         yield from (piece.text for piece in _pieces(text, pattern, compiled))
         return
-    limit = SEARCH_TIMEOUT + len(text) / 10_000
+    limit = _time_limit(text)
     # All ends are found before the first yield, so that the caller's own time does not count as
     # search time.
     ends = array("q")
@@ -223,11 +223,15 @@ def _search(text: str, pattern: str) -> Iterator[str]:
 
 
 def _pieces(text: str, pattern: str, compiled: SplitSequence) -> list[Piece]:
-    limit = SEARCH_TIMEOUT + len(text) / 10_000
+    limit = _time_limit(text)
     try:
         return compiled.pieces(text, limit)
     except TimeoutError:
         raise _too_slow(pattern, limit) from None
+
+
+def _time_limit(text: str) -> float:
+    return SEARCH_TIMEOUT + len(text) / 10_000
 
 
 def _too_slow(pattern: str, limit: float) -> InputError:
@@ -296,8 +300,11 @@ def _safe_cuts(
 def check_is_str(text: object) -> None:
     """Raise TypeError if `text` is not a str."""
     if not isinstance(text, str):
-        hint = "; decode it first: text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise InputTypeError(f"must be a str, not {type(text).__name__}{hint}", argument="text")
+        raise InputTypeError(
+            f"must be a str, not {type(text).__name__}",
+            argument="text",
+            remedy="decode it first: text.decode('utf-8')" if isinstance(text, bytes) else "",
+        )
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:

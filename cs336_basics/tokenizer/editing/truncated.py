@@ -22,10 +22,9 @@ def truncated(definition: TokenizerDefinition, vocab_size: int) -> TokenizerDefi
             or an added token; or if the merges do not make ascending ids.
     """
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
-    size = max(definition.vocab) + 1
-    if vocab_size > size:
+    if vocab_size > definition.size:
         raise InputError(
-            f"must be at most {size:,}, the size of the vocabulary, got {vocab_size:,}",
+            f"must be at most {definition.size:,}, the size of the vocabulary, got {vocab_size:,}",
             argument="vocab_size",
         )
     kept = {token_id for token_id, token in definition.vocab.items() if len(token) == 1}

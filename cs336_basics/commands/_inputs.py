@@ -53,7 +53,7 @@ def saved_stdin() -> str:
     with open(path, "wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if not file.tell():
-            raise InputError("standard input is empty; pipe text into the command")
+            raise InputError("standard input is empty", remedy="pipe text into the command")
     return path
 
 

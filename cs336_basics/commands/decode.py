@@ -58,7 +58,7 @@ def decode(options: Options) -> None:
             try:
                 data = tokenizer.decode_bytes(ids, skip_special_tokens=options.skip_special_tokens)
             except UnknownIdError as error:
-                raise InputError(f"{path}: {error}") from None
+                raise error.at(path) from None
             write(data)
 
 

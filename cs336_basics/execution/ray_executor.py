@@ -285,8 +285,8 @@ class _Watch:
             self._last_cpus = now
         elif self._last_cpus is not None and now - self._last_cpus >= LONGEST_SILENCE:
             raise RunError(
-                "no machine in the Ray cluster has a CPU any more; start machines with "
-                "`ray start --address ...`, then run the command again"
+                "no machine in the Ray cluster has a CPU any more",
+                remedy="start machines with `ray start --address ...`, then run the command again",
             )
 
     def _ask(self) -> float:
@@ -303,7 +303,7 @@ class _Watch:
         thread.join(LONGEST_SILENCE)
         if not answers:
             raise RunError(
-                f"the head node of the Ray cluster has not answered for {LONGEST_SILENCE:.0f} s; "
-                "start it again, then run the command again"
+                f"the head node of the Ray cluster has not answered for {LONGEST_SILENCE:.0f} s",
+                remedy="start it again, then run the command again",
             )
         return answers[0]

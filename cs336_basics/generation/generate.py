@@ -176,15 +176,18 @@ class _Texts:
         ]
         if [] in self.ids:
             raise InputError(
-                "must not be empty; to start a new document, pass the end-of-text id",
+                "must not be empty",
                 argument="prompt_ids",
+                remedy="to start a new document, pass the end-of-text id",
             )
         self.eos_id = None if eos_id is None else checked_id("eos_id", eos_id, size)
         self.allowed: Tensor | None = None
         if allowed_ids is not None:
             if len(allowed_ids) == 0:
                 raise InputError(
-                    "must not be empty; to allow all ids, pass None", argument="allowed_ids"
+                    "must not be empty",
+                    argument="allowed_ids",
+                    remedy="to allow all ids, pass None",
                 )
             self.allowed = torch.zeros(size, dtype=torch.bool)
             self.allowed[

@@ -309,15 +309,15 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
     expected = [_name_of_counts(rank, world_size) for rank in ranks]
     if missing := sorted({*expected} - {*names}):
         raise InputError(
-            f"{missing[0]}, the counts of one of {world_size:,} tasks, is missing; run "
-            "the incomplete tasks again",
+            f"{missing[0]}, the counts of one of {world_size:,} tasks, is missing",
             place=where,
+            remedy="run the incomplete tasks again",
         )
     if others := sorted({*names} - {*expected}):
         raise InputError(
-            f"{short_repr(others[0])} is not one of the counts of {world_size:,} tasks; "
-            "remove the files of other runs",
+            f"{short_repr(others[0])} is not one of the counts of {world_size:,} tasks",
             place=where,
+            remedy="remove the files of other runs",
         )
     return expected
 

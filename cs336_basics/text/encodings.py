@@ -45,7 +45,7 @@ def check_signature(data: bytes, name: str) -> None:
     check_byte_order_mark(data, name)
     for offset, magic, kind, advice in _SIGNATURES:
         if data.startswith(magic, offset) and not _may_be_text(data):
-            raise InputError(f"{name} is {kind}, not text; {advice}")
+            raise InputError(f"{name} is {kind}, not text", remedy=advice)
 
 
 def _may_be_text(data: bytes) -> bool:

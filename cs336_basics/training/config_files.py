@@ -240,8 +240,8 @@ def config_to_yaml(config: TrainConfig) -> str:
     text: str = yaml.safe_dump({"base": "none", **_values_of(config)}, sort_keys=False)
     if len(text) > _MAX_BYTES:  # the text is ASCII
         raise InputError(
-            f"the configuration must have at most {_MAX_BYTES:,} bytes, got {len(text):,}; to name "
-            "thousands of files, use a glob such as 'data/*.txt'"
+            f"the configuration must have at most {_MAX_BYTES:,} bytes, got {len(text):,}",
+            remedy="to name thousands of files, use a glob such as 'data/*.txt'",
         )
     return text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.errors import InputTypeError
+from cs336_basics._support.errors import Argument, InputTypeError
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.rows import texts_of_rows
@@ -95,8 +95,9 @@ def _blocks(texts: Iterable[Any]) -> Iterator[TextBlock]:
     """Yield each text as a document."""
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
-            hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             raise InputTypeError(
-                f"row {index:,} must be str or bytes, not {type(text).__name__}{hint}"
+                f"must be str or bytes, got {type(text).__name__}",
+                place=f"row {index:,}",
+                remedy=("pass ", Argument("field", "text")) if isinstance(text, Mapping) else "",
             )
         yield TextBlock(text, True, "", "row {:,}", index)

@@ -190,7 +190,8 @@ def _check_names(folder: TokenFolder, shards: list[_Shard]) -> None:
         if name not in expected:
             raise InputError(
                 f"{folder.path} contains {short_repr(name)}, which is not a token file of this "
-                "corpus; remove the directory to encode everything again"
+                "corpus",
+                remedy="remove the directory to encode everything again",
             )
 
 
@@ -215,10 +216,10 @@ def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encode
     other = [name for name, (before, now) in expected.items() if before != now]
     if other:
         raise InputError(
-            f"made with another text or other settings ({', '.join(other)}); "
-            f"encode the same text with the same settings, or remove {folder.path} to encode "
-            "everything again",
+            f"made with another text or other settings ({', '.join(other)})",
             place=str(shard.destination),
+            remedy=f"encode the same text with the same settings, or remove {folder.path} to "
+            "encode everything again",
         )
     try:
         reading = ReadingRecord.from_json(found.get("reading"))

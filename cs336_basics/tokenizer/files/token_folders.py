@@ -210,8 +210,9 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
         if num_tokens != record.get("num_tokens"):
             raise InputError(
                 f"the token files have {num_tokens:,} tokens, but {RECORD} says "
-                f"{short_repr(record.get('num_tokens'))}; encode the text again",
+                f"{short_repr(record.get('num_tokens'))}",
                 place=url,
+                remedy="encode the text again",
             )
     return record
 

@@ -58,9 +58,9 @@ class Corpus:
             are empty; if a file is an archive or an array, or starts with the byte order mark of
             UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if `format` is not given and a plain
             text file is evidently JSON Lines, CSV, binary, or UTF-16 or UTF-32 without a byte
-            order mark; if a table is damaged, or its column
-            does not contain strings; if `field` or `column` is given but no file uses it (unless
-            `allow_unused` is true); or if `errors` or `format` is unknown.
+            order mark; if a table is damaged, or its column does not contain strings; if `field` or
+            `column` is given but no file uses it (unless `allow_unused` is true); or if `errors` or
+            `format` is unknown.
         MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
             table without the column `column`. MissingFieldError is a subclass of ValueError.
         ImportError: If a library for the format of a table is not installed.

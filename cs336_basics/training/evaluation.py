@@ -250,6 +250,14 @@ def evaluation_mode(model: TransformerLM) -> Iterator[None]:
         model.train(was_training)
 
 
+def uncompiled(config: TrainConfig) -> contextlib.AbstractContextManager[object]:
+    """Context manager in which compiled code runs as Python, so nothing is compiled again."""
+    if not config.compile:
+        return contextlib.nullcontext()
+    eager: contextlib.AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return eager
+
+
 def perplexity(loss: float) -> float:
     """Return the perplexity of a loss in nats, at most e^700, so that it does not overflow."""
     return math.exp(min(loss, 700.0))
@@ -300,10 +308,9 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
     """Return text sampled from the model. The same weights and step give the same text."""
-    # Compiled blocks of a sharded model would be recompiled for each cache length.
     prompt = turn(config.sample_prompt) if config.data.has_turns else config.sample_prompt
-    stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
-    with evaluation_mode(model), stance("force_eager"):
+    # Compiled blocks of a sharded model would be recompiled for each cache length.
+    with evaluation_mode(model), uncompiled(config):
         texts = generate_text(
             model,
             tokenizer,

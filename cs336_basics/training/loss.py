@@ -156,8 +156,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 continue
             normalizer = normalizer.where(is_counted, math.inf)  # makes the gradient 0
             # rows * d loss / d logits = softmax(logits) - onehot(target) in a counted row. The
-            # backward pass divides
-            # by rows, because here the quotients could underflow to zero in float16.
+            # backward pass divides by rows, because here the quotients could underflow to zero in
+            # float16.
             gradient = exponentials.div_(normalizer)  # (chunk, vocab)
             row = torch.arange(target.shape[0], device=target.device)
             gradient[row, target[:, 0]] -= is_counted[:, 0].to(gradient.dtype)

@@ -55,6 +55,7 @@ from cs336_basics.training.evaluation import (
     evaluation_row,
     perplexity,
     sample_text,
+    uncompiled,
 )
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
@@ -348,18 +349,23 @@ class Trainer:
             tensor.to(self.device, non_blocking=True).chunk(self.config.accumulation)
             for tensor in (inputs, targets)
         ]
-        # DDP processes exchange gradients only after the last micro-batch.
-        keep = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
         loss = torch.zeros((), device=self.device)
         self.optimizer.zero_grad()
         for number, (x, y, count) in enumerate(zip(*micro_batches, counts, strict=True), start=1):
-            with contextlib.nullcontext() if number == self.config.accumulation else keep():
+            is_last = number == self.config.accumulation  # then DDP processes exchange gradients
+            with contextlib.nullcontext() if is_last else self._without_exchange():
                 # Equals `accumulation` if all targets are counted.
                 divisor = total / (count * self.world.size) if count else math.inf
                 micro_loss = self.loss_of(x, y) / divisor
                 torch.autograd.backward(micro_loss)
             loss += micro_loss.detach()
         return self.world.mean(loss)
+
+    def _without_exchange(self) -> contextlib.AbstractContextManager[None]:
+        """Context manager in which DDP processes keep their gradients to themselves."""
+        without: Callable[[], contextlib.AbstractContextManager[None]]
+        without = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
+        return without()
 
     def _warn_if_none_is_counted(self, total: float) -> None:
         if total or self._has_warned or not self.world.is_first:
@@ -394,11 +400,9 @@ class Trainer:
         Raises:
             NonFiniteLossError: If the loss or the gradient norm of the sequence is not finite.
         """
-        # A single sequence takes little time, but would be compiled again.
-        stance = torch.compiler.set_stance if self.config.compile else contextlib.nullcontext
-        keep = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
         self.optimizer.zero_grad()
-        with keep(), stance("force_eager"):
+        # A single sequence takes little time, but would be compiled again.
+        with self._without_exchange(), uncompiled(self.config):
             loss = self.loss_module(inputs[:1].to(self.device), targets[:1].to(self.device))
             torch.autograd.backward(loss)
         loss = loss.detach()

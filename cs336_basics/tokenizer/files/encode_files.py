@@ -89,8 +89,7 @@ def encode_file(
             does not have the field or column, or is not UTF-8 (`errors="strict"`; the message
             includes the offset); if the destination does not end in .npy or is a source; if
             `end_of_document` is not a special token; if there is dropout with `errors="bytes"`; or
-            if a byte of the text is not in the
-            vocabulary.
+            if a byte of the text is not in the vocabulary.
         OSError: If a source cannot be read, or the destination cannot be written.
         ImportError: If a library for the format is missing. The message includes the install
             command.

@@ -37,7 +37,8 @@ MAGIC = b"cs336 token file"
 STARTS_DTYPE = "<i8"
 STARTS_BYTES = 8
 
-_STARTS_AT_A_TIME = 1 << 20
+_ITEMS_AT_A_TIME = 1 << 20
+_HOW_TO_MAKE = "create a token file with `python -m cs336_basics encode`"
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class TokenFile:
             )
         if len(starts) and not (starts[0] == 0 and starts[-1] < len(self.tokens)):
             raise _damaged(self.path, "document starts are outside the ids")
-        for first in range(0, len(starts), _STARTS_AT_A_TIME):
-            some = starts[first : first + _STARTS_AT_A_TIME + 1]
+        for first in range(0, len(starts), _ITEMS_AT_A_TIME):
+            some = starts[first : first + _ITEMS_AT_A_TIME + 1]
             if (some[1:] <= some[:-1]).any():
                 raise _damaged(self.path, "document starts do not ascend")
         return starts
@@ -106,7 +107,7 @@ def open_token_file(
         file = open_regular(path)
     except FileNotFoundError:
         raise MissingFileError(
-            "file does not exist", place=os.fspath(path), remedy=_make_it(path)
+            "file does not exist", place=os.fspath(path), remedy=_HOW_TO_MAKE
         ) from None
     with file:
         layout = read_layout(file, path, os.fstat(file.fileno()).st_size)
@@ -195,8 +196,8 @@ def load_token_file(
 def ids_are_intact(file: TokenFile) -> bool:
     """Return whether the ids have the hash that the metadata records, by reading them."""
     digest = hashlib.sha256()
-    for first in range(0, len(file.tokens), _STARTS_AT_A_TIME):
-        digest.update(file.tokens[first : first + _STARTS_AT_A_TIME].tobytes())
+    for first in range(0, len(file.tokens), _ITEMS_AT_A_TIME):
+        digest.update(file.tokens[first : first + _ITEMS_AT_A_TIME].tobytes())
     return file.metadata.get("ids_sha256") == digest.hexdigest()
 
 
@@ -256,7 +257,7 @@ def read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> Layo
         raise InputError(
             "array without metadata, so its tokenizer is unknown",
             place=os.fspath(path),
-            remedy=_make_it(path),
+            remedy=_HOW_TO_MAKE,
         )
     array_end, metadata_size, _ = FOOTER.unpack(footer)
     dtype, length = read_array_header(file, path, array_end, ("uint16", "uint32"))
@@ -294,7 +295,3 @@ def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, A
 
 def _damaged(path: str | os.PathLike[str], reason: str) -> InputError:
     return InputError(f"damaged file: {reason}", place=str(path), remedy="encode the text again")
-
-
-def _make_it(path: str | os.PathLike[str]) -> str:
-    return "create a token file with `python -m cs336_basics encode`"

@@ -126,7 +126,7 @@ class TokenWriter:
         self._ended = True
 
     def ids_sha256(self) -> str:
-        """Return the hash of the ids written so far, by reading them; see `ids_sha256`."""
+        """Return the SHA-256 of the ids written so far, by reading them; see `ids_are_intact`."""
         start, end = self._header_bytes, self._file.tell()
         self._file.seek(start)
         digest = hashlib.sha256()

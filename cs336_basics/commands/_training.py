@@ -83,10 +83,10 @@ def _run(command: CommandLine, world: World) -> int:
         raise error
     if path is None or sources is None:  # the first process raises the error
         return 2
-    return train_in(command, run or RunDirectory(path), sources, origin, world)
+    return _train_in(command, run or RunDirectory(path), sources, origin, world)
 
 
-def train_in(
+def _train_in(
     command: CommandLine, run: RunDirectory, sources: Sources, origin: Origin | None, world: World
 ) -> int:
     """Train in a run directory, print the result, and return the exit status."""

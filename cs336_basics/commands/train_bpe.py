@@ -534,10 +534,11 @@ def _learn(
 
 def _say_learned(options: Options, start: _Start, learned: Learned) -> None:
     """Print the sizes of the vocabulary, and warn if it probably should have a special token."""
-    from cs336_basics.tokenizer.vocabulary import longest_tokens
-
     _warn_of_end_of_text(learned.vocab, start.special_tokens)
-    longest = longest_tokens(learned.vocab, start.special_tokens)[0]
+    special = {token.encode() for token in start.special_tokens}
+    # Of several longest tokens, the one with the lowest id.
+    tokens = (token for _, token in sorted(learned.vocab.items()) if token not in special)
+    longest = max(tokens, key=len)
     if start.continued is not None:
         before = len(start.continued.definition.vocab)
         say(f"continued {options.continue_}: {counted(before, 'token')}")

@@ -111,8 +111,9 @@ class TokenizerDefinition:
             left_out = set(own_ids.values())
             ordinary = {i: token for i, token in vocab.items() if i not in left_out}
         words = words_of(ordinary, merges)
-        self._set(words, own_ids, added_tokens, splitter, ignore_merges, post_processor)
-        self.length_settings = length_settings
+        self._set(
+            words, own_ids, added_tokens, splitter, ignore_merges, post_processor, length_settings
+        )
         # These are at hand, so `words` need not make them.
         self._tokens_of_words = ordinary
         if set(map(type, merges)) - {tuple}:  # lists cannot be dict keys
@@ -143,8 +144,9 @@ class TokenizerDefinition:
         added_tokens = check_added_tokens(added_tokens)
         splitter = Splitter(pattern, [token.content for token in added_tokens], normalizer)
         definition = cls.__new__(cls)
-        definition._set(words, own_ids, added_tokens, splitter, ignore_merges, post_processor)
-        definition.length_settings = length_settings
+        definition._set(
+            words, own_ids, added_tokens, splitter, ignore_merges, post_processor, length_settings
+        )
         return definition
 
     def _set(
@@ -155,11 +157,13 @@ class TokenizerDefinition:
         splitter: Splitter,
         ignore_merges: bool,
         post_processor: PostProcessor | None,
+        length_settings: LengthSettings | None,
     ) -> None:
         self.words = words
         self.added_tokens = tuple(added_tokens)
         self.splitter = splitter
         self.ignore_merges = ignore_merges
+        self.length_settings = length_settings
         self._own_ids = dict(own_ids)
         self.more_tokens = {token_id: content.encode() for content, token_id in own_ids.items()}
         self.size = max(words.size, max(self.more_tokens, default=-1) + 1)

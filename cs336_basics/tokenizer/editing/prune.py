@@ -28,9 +28,9 @@ from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
+from cs336_basics.tokenizer.id_gaps import check_gaps
 from cs336_basics.tokenizer.stages import Stages
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import check_gaps
 from cs336_basics.tokenizer.words import Pair
 
 IdPair = tuple[int, int]

@@ -23,8 +23,8 @@ from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.editing.prune import counted_words, renumbered
 from cs336_basics.tokenizer.editing.token_counts import TokenCounts, never_used
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
+from cs336_basics.tokenizer.id_gaps import check_gaps
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import check_gaps
 
 IdPair = tuple[int, int]
 

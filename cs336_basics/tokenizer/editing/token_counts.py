@@ -24,9 +24,9 @@ from cs336_basics.tokenizer.files.encode_job import (
     encoded_blocks,
 )
 from cs336_basics.tokenizer.files.token_files import load_token_file
+from cs336_basics.tokenizer.id_gaps import check_gaps
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import check_gaps
 
 TokenCounts: TypeAlias = "npt.NDArray[np.int64]"
 """Number of occurrences of each id: shape (vocab_size,), dtype int64."""

@@ -21,9 +21,9 @@ from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.files.encode_files import check_destination
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
+from cs336_basics.tokenizer.id_gaps import check_gaps
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import check_gaps
 
 IDS_AT_A_TIME = 1 << 18
 

@@ -12,8 +12,8 @@ from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder
+from cs336_basics.tokenizer.id_gaps import max_array_size
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.vocabulary import max_array_size
 from cs336_basics.tokenizer.words import CompiledWords
 
 if TYPE_CHECKING:

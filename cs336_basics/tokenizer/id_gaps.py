@@ -1,18 +1,10 @@
-"""Helpers for vocabularies given as a mapping of id -> token."""
+"""Limits of arrays with one item per id, for vocabularies whose ids have gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from cs336_basics._support.errors import InputError
-
-
-def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
-    """Return the tokens with the most bytes, ordered by id. Special tokens are left out."""
-    special = {special_token.encode() for special_token in special_tokens}
-    learned = [tokens[token_id] for token_id in sorted(tokens) if tokens[token_id] not in special]
-    most = max(map(len, learned), default=0)
-    return [token for token in learned if len(token) == most]
 
 
 def max_array_size(num_tokens: int) -> int:

@@ -1,4 +1,4 @@
-"""Helpers for vocabularies: the longest tokens, and ids with gaps."""
+"""Vocabularies whose ids have gaps."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ from cs336_basics.tokenizer import (
     prune,
     translate_token_file,
 )
-from cs336_basics.tokenizer.vocabulary import longest_tokens
 from tests.errors import rejects
 from tests.tokenizer.examples import BYTES
-
-
-def test_longest_tokens_counts_bytes_and_sorts_by_id():
-    tokens = {3: "né".encode(), 1: b"<|endoftext|>", 2: b"the", 0: b"a"}
-    assert longest_tokens(tokens, ["<|endoftext|>"]) == [b"the", "né".encode()]
-    assert longest_tokens(tokens) == [b"<|endoftext|>"]
 
 
 def test_arrays_are_not_allocated_for_a_huge_id(tmp_path):

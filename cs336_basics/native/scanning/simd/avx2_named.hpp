@@ -79,27 +79,34 @@ CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
     return last & ~continuation;
 }
 
+// The bytes of some multi-byte characters, by class, and `known` as in ClassMasks.
+struct WideMasks {
+    uint64_t letter = 0, number = 0, space = 0, known = ~uint64_t{0};
+};
+
 // Classify the characters whose first bytes are in `leads`, one by one. They may extend beyond the
 // window, but not beyond the text.
-inline void classify(ClassMasks& m, const SplitProgram& program, const uint8_t* window,
-                     uint64_t leads) {
+CS336_INLINE WideMasks classify(const SplitProgram& program, const uint8_t* window,
+                                uint64_t leads) {
     const BoundaryRules& rules = program.rules();
+    const uint8_t letter = rules.class_of_byte['x'], number = rules.class_of_byte['0'];
+    const uint8_t space = rules.class_of_byte['\t'], other = rules.class_of_byte['#'];
+    WideMasks m;
     for (; leads; leads &= leads - 1) {
         const int i = lowest_bit(leads);
         const uint8_t found = rules.class_of_column[program.wide_column(window + i)];
         const uint64_t bytes = ((uint64_t{1} << character_length(window[i])) - 1) << i;
-        if (found == rules.class_of_byte['x']) {
-            m.letter |= bytes;
-        } else if (found == rules.class_of_byte['0']) {
-            m.number |= bytes;
-        } else if (found == rules.class_of_byte['\t']) {
-            m.space |= bytes;
-        } else if (found != rules.class_of_byte['#']) {
+        // Without branches, because the classes are hard to predict.
+        m.letter |= found == letter ? bytes : 0;
+        m.number |= found == number ? bytes : 0;
+        m.space |= found == space ? bytes : 0;
+        if (found != letter && found != number && found != space && found != other) {
             // The pattern mentions this character, such as the long s.
             m.known = (uint64_t{1} << i) - 1;
-            return;
+            break;
         }
     }
+    return m;
 }
 
 // The derived rules are faster for a window with this many characters to classify one by one.
@@ -135,8 +142,11 @@ CS336_AVX2 CS336_INLINE bool add_wide(ClassMasks& m, const SplitProgram& program
     const uint64_t letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
     const uint64_t others = wide & ~m.continuation & ~letters;
     if (__builtin_popcountll(others) >= MANY_OTHERS) return false;
-    m.letter |= whole_characters(letters, m.continuation);
-    classify(m, program, window, others);
+    const WideMasks classified = classify(program, window, others);
+    m.letter |= whole_characters(letters, m.continuation) | classified.letter;
+    m.number |= classified.number;
+    m.space |= classified.space;
+    m.known = classified.known;
     return true;
 }
 
@@ -312,11 +322,11 @@ CS336_AVX2 CS336_INLINE bool scan_by_hand(const SplitProgram& program, const uin
         const uint8_t* const window = text + at;
         const Halves v = {load(window), load(window + 32)};
         const uint64_t wide = bits(v.low, v.high);
-        ClassMasks m = ascii_masks(v);
         uint64_t found;
         if (!wide) {
-            found = Starts::of(m, window);  // compiled for ASCII alone
+            found = Starts::of(ascii_masks(v), window);  // computes only the masks that it uses
         } else {
+            ClassMasks m = ascii_masks(v);
             is_mixed = Starts::ASCII || !add_wide(m, program, v, wide, window);
             if (is_mixed) break;
             found = Starts::of(m, window);

@@ -226,10 +226,15 @@ def from_given_fancy_regex(expression: str) -> str:
 def _imported(expression: str, known: Mapping[str, str]) -> str:
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
-    if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
+    if len(expression) > MAX_LENGTH:
         raise InputError(
-            f"{short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or has syntax "
-            "that may mean something else in Python's `regex` module",
+            f"must have at most {MAX_LENGTH:,} characters, got {len(expression):,}",
+            argument="pattern",
+        )
+    if not _is_shared_syntax(expression):
+        raise InputError(
+            f"{short_repr(expression)} has syntax that may mean something else in Python's "
+            "`regex` module",
             argument="pattern",
         )
     return resolve_pattern(_never_empty(expression))

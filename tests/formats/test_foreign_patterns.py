@@ -117,6 +117,14 @@ def test_ambiguous_syntax_is_refused_in_both_directions(pattern):
             translate(pattern)
 
 
+@pytest.mark.parametrize("read", [from_oniguruma, from_fancy_regex])
+def test_a_refused_pattern_is_too_long_or_has_ambiguous_syntax(read):
+    with pytest.raises(InputError, match="at most 10,000 characters, got 10,001"):
+        read("a" * 10_001)
+    with pytest.raises(InputError, match="^pattern 'a.b' has syntax that may mean something else"):
+        read("a.b")
+
+
 def test_named_patterns_keep_their_names_in_both_directions():
     for name, expression in PATTERNS.items():
         assert from_oniguruma(to_oniguruma(name)) == name

@@ -160,7 +160,7 @@ cdef class MergeLoop:
     cdef bint traced
     cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # for the last merge
 
-    def __init__(self, word_counts, rules, traced=False):
+    def __cinit__(self, word_counts, rules, traced=False):
         if len(word_counts.data) >= 2**31:
             raise InputError(
                 "the distinct words must have at most 2,147,483,647 bytes in total, got "

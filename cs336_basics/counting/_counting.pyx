@@ -3,6 +3,7 @@
 
 import os
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -141,6 +142,7 @@ cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
     return 0
 
 
+@cython.internal
 cdef class _Buffers:
     """Memory for the result. Only C++ accesses it until the result is complete."""
 
@@ -163,7 +165,7 @@ cdef class _Buffers:
         return self.data_bytes, offsets.cast("q"), counts.cast("q")
 
 
-def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
+def first_repeated(const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
     """Return the index of the first word that repeats an earlier word, or the number of words.
 
     Raises:
@@ -185,44 +187,68 @@ cdef class TextCounter:
     """
 
     cdef unique_ptr[MemoryCounter] counter
+    cdef bint busy
 
     def __cinit__(self, special_tokens=(), pattern="gpt2", simd_level=None):
         cdef SplitOptions options = make_options(special_tokens, pattern, "replace", simd_level)
         self.counter.reset(new MemoryCounter(options))
 
+    cdef int begin(self) except -1:
+        """Refuse a second thread, which could change memory that the first one reads."""
+        if self.busy:
+            raise RuntimeError("a TextCounter can be used by one thread at a time")
+        self.busy = True
+        return 0
+
     def count(self, bytes text not None):
-        """Count the pre-tokens of a complete text in UTF-8."""
+        """Count the pre-tokens of a complete text in UTF-8.
+
+        Raises:
+            RuntimeError: If another thread uses the counter; so do the other methods.
+        """
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
         cdef size_t size = PyBytes_GET_SIZE(text)
-        with nogil:
-            self.counter.get().count(start, size)
+        self.begin()
+        try:
+            with nogil:
+                self.counter.get().count(start, size)
+        finally:
+            self.busy = False
 
-    def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
-                  const int64_t[::1] counts):
+    def add_words(self, const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
+                  const int64_t[::1] counts not None):
         """Add words with their counts, given as the arrays of a WordCounts.
 
         Raises:
-            ValueError: If the offsets decrease or exceed the data.
+            ValueError: If the offsets decrease or exceed the data, or their number is wrong.
             InputError: If the total count of a word exceeds 2^63 - 1.
         """
         cdef size_t num_words = counts.shape[0]
-        assert <size_t>offsets.shape[0] == num_words + 1
+        if <size_t>offsets.shape[0] != num_words + 1:
+            raise ValueError("offsets must have one number more than counts")
         cdef size_t num_bytes = data.shape[0]
         if num_words == 0:
             return
+        self.begin()
         try:
             with nogil:
                 self.counter.get().add_words(
                     &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
         except OverflowError as error:
             raise InputError(str(error)) from None
+        finally:
+            self.busy = False
 
     def result(self):
         """Return `(data, offsets, counts)`, the buffers of a WordCounts, for all words so far."""
         cdef _Buffers buffers
-        with nogil:
-            self.counter.get().finish()
-        buffers = _Buffers(self.counter.get().num_words(), self.counter.get().num_bytes())
-        with nogil:
-            self.counter.get().write(buffers.data, buffers.offsets, buffers.counts)
+        self.begin()
+        try:
+            with nogil:
+                self.counter.get().finish()
+            buffers = _Buffers(self.counter.get().num_words(), self.counter.get().num_bytes())
+            with nogil:
+                self.counter.get().write(buffers.data, buffers.offsets, buffers.counts)
+        finally:
+            self.busy = False
         return buffers.result()

@@ -54,13 +54,25 @@ cdef enum:
     NO_BYTE = 0x100  # as in byte_strings.py
 
 
-def strings_to_tokens(list strings, const uint16_t[::1] byte_of_code):
+cdef int check_is_table(const uint16_t[::1] byte_of_code) except -1:
+    """Raise ValueError if there is no last item, which applies to all higher code points."""
+    if byte_of_code.shape[0] == 0:
+        raise ValueError("byte_of_code is empty")
+    return 0
+
+
+def strings_to_tokens(list strings not None, const uint16_t[::1] byte_of_code not None):
     """Return the same as `byte_strings.strings_to_tokens`; strings is a list of str."""
-    return [token_of(string, 0, PyUnicode_GET_LENGTH(string), byte_of_code) for string in strings]
+    check_is_table(byte_of_code)
+    return [
+        token_of(<str?>string, 0, PyUnicode_GET_LENGTH(<str?>string), byte_of_code)
+        for string in strings
+    ]
 
 
-def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
+def merges_of_strings(list pairs not None, const uint16_t[::1] byte_of_code not None):
     """Return the same as `byte_strings.merges_of_strings`, or None if a merge is invalid."""
+    check_is_table(byte_of_code)
     cdef list merges = []
     for pair in pairs:
         if type(pair) is str:
@@ -83,8 +95,9 @@ def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
     return merges
 
 
-def merges_of_lines(str text, const uint16_t[::1] byte_of_code):
+def merges_of_lines(str text not None, const uint16_t[::1] byte_of_code not None):
     """Return `merges_of_strings` for the lines of a text, without building a list of the lines."""
+    check_is_table(byte_of_code)
     cdef list merges = []
     cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start = 0, stop
     while start <= length:
@@ -141,6 +154,19 @@ cdef class TokenizerFile:
     cdef const uint16_t[::1] byte_of_code
     cdef readonly bytes rest
 
+    def __cinit__(self, bytes content not None, const uint16_t[::1] byte_of_code not None):
+        cdef size_t size = PyBytes_GET_SIZE(content)
+        check_is_table(byte_of_code)
+        self.byte_of_code = byte_of_code
+        self.words = Words.__new__(Words, size, size // 12)
+        self.file.reset(
+            new JsonVocabulary(<const uint8_t*>PyBytes_AS_STRING(content), size, &byte_of_code[0],
+                               byte_of_code.shape[0]))
+        self.plain = {}
+
+    def __init__(self, *_):
+        raise TypeError("use TokenizerFile.read")
+
     @staticmethod
     def read(bytes content not None, const uint16_t[::1] byte_of_code not None):
         """Read the vocabulary and the merges in the content of a file.
@@ -152,20 +178,12 @@ cdef class TokenizerFile:
             content: Content of the file, which must be valid UTF-8.
             byte_of_code: See `byte_strings.byte_of_code`.
         """
-        cdef TokenizerFile made = TokenizerFile.__new__(TokenizerFile)
-        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(content)
-        cdef size_t size = PyBytes_GET_SIZE(content)
+        cdef TokenizerFile made = TokenizerFile.__new__(TokenizerFile, content, byte_of_code)
         cdef Range first, second
-        made.byte_of_code = byte_of_code
-        made.words = Words.__new__(Words)
-        made.words.words.reset(new CppWords(size, size // 12))
-        made.file.reset(
-            new JsonVocabulary(data, size, &byte_of_code[0], byte_of_code.shape[0]))
         if not made.file.get().read(made.words.words.get()[0], made.pairs):
             return None
         if not made.words.words.get().index():
             return None
-        made.plain = {}
         for plain in made.file.get().plain:
             try:
                 text = json.loads(content[plain.range.start : plain.range.end])
@@ -233,10 +251,9 @@ def words_of_ranks(bytes content not None, dict special not None, size_t max_byt
         The words, and the ids of the special tokens that are not among them, because their bytes
         are also the bytes of an ordinary token.
     """
-    cdef Words made = Words.__new__(Words)
     cdef vector[pair[string, uint32_t]] more
     cdef size_t size = PyBytes_GET_SIZE(content), num_bytes = 0, i
-    made.words.reset(new CppWords(size, size // 12))
+    cdef Words made = Words.__new__(Words, size, size // 12)
     cdef CppWords* words = made.words.get()
     if not read_ranks(<const uint8_t*>PyBytes_AS_STRING(content), size, words[0]):
         return None

@@ -1,7 +1,7 @@
 # distutils: language = c++
 """Binding of native/inference/transformer.hpp: the logits of a model, a few tokens at a time.
 
-Callers check the tokens; the binding handles types, memory and the GIL.
+The binding checks shapes and tokens, and handles types, memory and the GIL.
 """
 
 import numpy as np
@@ -14,6 +14,12 @@ from libcpp.vector cimport vector
 from cs336_basics._support.simd_levels cimport (
     SimdLevel, available_levels, default_level, simd_level_of,
 )
+
+from cs336_basics.model.shapes import weights as weights_of
+
+
+cdef extern from "base/compiler.hpp" namespace "cs336" nogil:
+    int64_t load_relaxed(const int64_t* number)
 
 
 cdef extern from "inference/transformer.hpp" namespace "cs336" nogil:
@@ -114,7 +120,8 @@ def product(const float[:, ::1] weight not None, const float[:, ::1] x not None,
     cdef int16_t[:, ::1] integers = np.empty((tokens, columns), np.int16)
     cdef float[::1] scales = np.empty(tokens, np.float32)
     cdef float[:, ::1] out = np.empty((tokens, rows), np.float32)
-    assert <size_t>x.shape[1] == columns and rows * columns * tokens
+    if <size_t>x.shape[1] != columns or rows == 0 or columns == 0 or tokens == 0:
+        raise ValueError("weight and x must have the same number of columns, and no dimension of 0")
     matrix.set(&weight[0, 0], NULL, rows, columns, <Precision><int>PRECISIONS[precision])
     cdef uint8_t[::1] memory = np.empty(max(matrix.num_bytes(), <size_t>1), np.uint8)
     matrix.set_memory(&memory[0])
@@ -148,20 +155,33 @@ cdef class Inference:
         precision: "float32", "bfloat16" or "int8", to which the matrices are rounded.
         num_threads: Maximum number of threads.
         simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
+
+    Raises:
+        ValueError: If an array does not have its shape, or a number is not positive.
     """
 
     cdef unique_ptr[Transformer] model
     cdef object kept  # the arrays to which the model has pointers
     cdef dict weights
-    cdef size_t vocab_size
+    cdef int64_t vocab_size, num_texts, context_length, bigram_rows
     cdef Precision precision
+    cdef bint busy
 
-    def __init__(self, config, dict weights not None, angles, size_t num_texts,
-                 str precision not None, int num_threads, simd_level=None):
+    def __cinit__(self, config, dict weights not None, angles, size_t num_texts,
+                  str precision not None, int num_threads, simd_level=None):
         cdef Shape shape
         cdef SimdLevel level = simd_level_of(simd_level)
         cdef Layer* layer
         cdef str place
+        check_shapes(config, weights, angles)
+        if num_texts < 1 or num_threads < 1:
+            raise ValueError(f"num_texts {num_texts} or num_threads {num_threads} is not positive")
+        numbers = config.num_layers * num_texts * config.kv_heads * config.d_head
+        if numbers * (config.context_length + 16) >= 1 << 60:
+            raise MemoryError
+        self.num_texts = num_texts
+        self.context_length = config.context_length
+        self.bigram_rows = config.bigram_rows
         shape.vocab_size = self.vocab_size = config.vocab_size
         shape.context_length = config.context_length
         shape.d_model = config.d_model
@@ -232,18 +252,66 @@ cdef class Inference:
             wanted: Increasing indexes of tokens.
             logits: The output, shape (len(wanted), vocab_size).
             rows: The row of each token in the table of bigrams, if the model has one.
+
+        Raises:
+            ValueError: If the arrays have other shapes, or a number is out of range.
+            RuntimeError: If another thread is in this method.
         """
-        cdef const int64_t* bigram_rows = NULL
-        if ids.shape[0] == 0:
-            return
-        assert ids.shape[0] == texts.shape[0] == positions.shape[0]
-        assert (self.model.get().bigrams != NULL) == (rows is not None)
+        cdef Py_ssize_t count = ids.shape[0], i
+        cdef vector[int64_t] c_ids, c_texts, c_positions, c_wanted, c_rows
+        if self.busy:
+            raise RuntimeError("an Inference can be used by one thread at a time")
+        if (rows is not None) != (self.bigram_rows > 0):
+            raise ValueError("rows must be given if the model has bigrams, and only then")
+        if logits.shape[0] != wanted.shape[0] or logits.shape[1] != self.vocab_size:
+            raise ValueError(f"logits must have the shape {(wanted.shape[0], self.vocab_size)}")
+        copy_below("ids", ids, count, self.vocab_size, c_ids)
+        copy_below("texts", texts, count, self.num_texts, c_texts)
+        copy_below("positions", positions, count, self.context_length, c_positions)
+        copy_below("wanted", wanted, wanted.shape[0], count, c_wanted)
         if rows is not None:
-            assert rows.shape[0] == ids.shape[0]
-            bigram_rows = &rows[0]
-        assert logits.shape[0] == wanted.shape[0] and <size_t>logits.shape[1] == self.vocab_size
-        with nogil:
-            self.model.get().forward(
-                &ids[0], &texts[0], &positions[0], bigram_rows, ids.shape[0],
-                &wanted[0] if wanted.shape[0] else NULL, wanted.shape[0],
-                &logits[0, 0] if wanted.shape[0] else NULL)
+            copy_below("rows", rows, count, self.bigram_rows, c_rows)
+        for i in range(wanted.shape[0] - 1):
+            if c_wanted[i] >= c_wanted[i + 1]:
+                raise ValueError("wanted must increase")
+        if count == 0:
+            return
+        self.busy = True
+        try:
+            with nogil:
+                self.model.get().forward(
+                    c_ids.data(), c_texts.data(), c_positions.data(), c_rows.data(), count,
+                    c_wanted.data(), c_wanted.size(),
+                    &logits[0, 0] if c_wanted.size() else NULL)
+        finally:
+            self.busy = False
+
+
+cdef int copy_below(str name, const int64_t[::1] numbers, Py_ssize_t count, int64_t limit,
+                    vector[int64_t]& copies) except -1:
+    """Copy `count` numbers, which must be below a limit.
+
+    What is checked is the copy, because another thread may change the array.
+    """
+    cdef Py_ssize_t i
+    cdef int64_t number
+    if numbers.shape[0] != count:
+        raise ValueError(f"{name} must have {count} numbers, got {numbers.shape[0]}")
+    copies.reserve(count)
+    for i in range(count):
+        number = load_relaxed(&numbers[i])
+        if not 0 <= number < limit:
+            raise ValueError(f"{name} must be from 0 to {limit - 1}, got {number}")
+        copies.push_back(number)
+    return 0
+
+
+cdef int check_shapes(config, dict weights, angles) except -1:
+    """Raise ValueError unless the arrays have the shapes that a configuration determines."""
+    expected = {name: weight.shape for weight in weights_of(config) for name in weight.names()}
+    if {name: array.shape for name, array in weights.items()} != expected:
+        raise ValueError("the weights do not have the names and shapes of the configuration")
+    table = config.context_length, config.d_head // 2
+    if angles is not None and [array.shape for array in angles] != [table, table]:
+        raise ValueError(f"angles must be two arrays of shape {table}")
+    return 0

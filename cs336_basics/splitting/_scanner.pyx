@@ -81,7 +81,7 @@ cdef class NamedCuts:
 
     cdef CutScanner scanner
 
-    def __init__(self, str name not None):
+    def __cinit__(self, str name not None):
         self.scanner = CutScanner(named_program(name.encode()), best_simd_level())
 
     def is_safe_cut(self, str before not None, str after not None):
@@ -166,7 +166,7 @@ cdef class TokenSearch:
 
     cdef SpecialTokens tokens
 
-    def __init__(self, list tokens not None, simd_level=None):
+    def __cinit__(self, list tokens not None, simd_level=None):
         self.tokens = SpecialTokens(<vector[string]>tokens, simd_level_of(simd_level))
 
     def occurrences(self, bytes text not None):

@@ -44,7 +44,7 @@ cdef class NormalCharacters:
     cdef object make_tables  # None when the tables exist
     cdef Py_ssize_t unaided  # number of characters that `unicodedata` has checked
 
-    def __init__(self, str form not None, make_tables not None):
+    def __cinit__(self, str form not None, make_tables not None):
         self.form = form
         self.make_tables = make_tables
 
@@ -65,7 +65,8 @@ cdef class NormalCharacters:
         classes, pairs = self.make_tables()
         if self.make_tables is None:  # another thread was faster, and may be using its tables
             return 0
-        assert classes.shape[0] == 0x110000
+        if classes.shape[0] != 0x110000:
+            raise ValueError("there must be a class for each code point")
         for first, second in pairs:
             joined.push_back(<uint64_t>first << 32 | <uint64_t>second)
         self.characters = CppNormalCharacters(&classes[0], joined)

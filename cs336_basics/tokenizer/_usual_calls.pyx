@@ -52,7 +52,7 @@ cdef class CheckedCalls(UsualCalls):
     cdef UsualCalls inner
     cdef object is_doubtful
 
-    def __init__(self, UsualCalls inner not None, is_doubtful):
+    def __cinit__(self, UsualCalls inner not None, is_doubtful):
         self.inner = inner
         self.is_doubtful = is_doubtful
 

@@ -48,7 +48,10 @@ cdef class Words:
     `Words.of` and `_byte_strings.TokenizerFile` make it.
     """
 
-    def __init__(self):
+    def __cinit__(self, size_t num_bytes, size_t num_tokens):
+        self.words.reset(new CppWords(num_bytes, num_tokens))
+
+    def __init__(self, *_):
         raise TypeError("use Words.of")
 
     @staticmethod
@@ -59,7 +62,7 @@ cdef class Words:
         object or occurs twice, a merge is not a tuple or list of two tokens, or their joined token
         is unknown, or a merge occurs twice.
         """
-        cdef Words made = Words.__new__(Words)
+        cdef Words made
         cdef object token_id, token
         cdef size_t num_bytes = 0
         cdef vector[TextSpan] pairs
@@ -69,7 +72,7 @@ cdef class Words:
             if not 0 <= token_id < NO_ID:
                 return None
             num_bytes += PyBytes_GET_SIZE(token)
-        made.words.reset(new CppWords(num_bytes, len(tokens)))
+        made = Words.__new__(Words, num_bytes, len(tokens))
         for token_id, token in tokens.items():
             memcpy(made.words.get().room(), bytes_of(token), PyBytes_GET_SIZE(token))
             made.words.get().add(PyBytes_GET_SIZE(token), token_id)

@@ -8,6 +8,7 @@ import torch
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.generation.precision import rounded
+from cs336_basics.model import ModelConfig, TransformerLM
 from tests.numerics import assert_close_sums
 
 _inference = pytest.importorskip("cs336_basics.generation._inference")
@@ -115,6 +116,77 @@ def test_silu_has_the_precision_of_float32(simd_level):
     assert result[1] == 1e4
     assert np.isnan(result[2])
     assert np.isfinite(result[[3, 4]]).all()
+
+
+def made_inference(**changes):
+    """Return an Inference for a model of 5 ids and 4 positions, and what its `forward` takes."""
+    torch.manual_seed(0)
+    config = ModelConfig(vocab_size=5, context_length=4, d_model=8, num_layers=1, num_heads=2,
+                         bigram_rows=3)  # fmt: skip
+    model = TransformerLM(config)
+    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    angles = tuple(table.numpy() for table in (model.layers[0].attn.rope.cos,
+                                               model.layers[0].attn.rope.sin))  # fmt: skip
+    given = {"weights": weights, "angles": angles, "num_texts": 2, "threads": 1} | {
+        name: change(weights) if callable(change) else change for name, change in changes.items()
+    }
+    return _inference.Inference(
+        config, given["weights"], given["angles"], given["num_texts"], "float32", given["threads"]
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weights": lambda weights: {}},
+        {"weights": lambda weights: weights | {"lm_head.weight": np.zeros((5, 7), np.float32)}},
+        {"weights": lambda weights: weights | {"other.weight": np.zeros((5, 8), np.float32)}},
+        {"angles": (np.zeros((4, 2), np.float32),)},
+        {"angles": (np.zeros((3, 2), np.float32), np.zeros((4, 2), np.float32))},
+        {"num_texts": 0},
+        {"threads": 0},
+    ],
+)
+def test_arrays_of_other_shapes_are_refused(changes):
+    with pytest.raises(ValueError, match=r"weights do not|angles must|is not positive"):
+        made_inference(**changes)
+
+
+@pytest.mark.parametrize("num_texts", [1 << 60, 1 << 63])
+def test_too_many_texts_do_not_fit_into_memory(num_texts):
+    with pytest.raises(MemoryError):
+        made_inference(num_texts=num_texts)
+
+
+def numbers(*values):
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ids": numbers(0, 5)}, "ids must be from 0 to 4, got 5"),
+        ({"ids": numbers(-1, 0)}, "ids must be from 0 to 4, got -1"),
+        ({"texts": numbers(0, 2)}, "texts must be from 0 to 1, got 2"),
+        ({"texts": numbers(0)}, "texts must have 2 numbers, got 1"),
+        ({"positions": numbers(0, 4)}, "positions must be from 0 to 3, got 4"),
+        ({"rows": numbers(0, 3)}, "rows must be from 0 to 2, got 3"),
+        ({"rows": None}, "rows must be given"),
+        ({"wanted": numbers(0, 2)}, "wanted must be from 0 to 1, got 2"),
+        ({"wanted": numbers(1, 0)}, "wanted must increase"),
+        ({"wanted": numbers(0)}, "logits must have the shape"),
+        ({"logits": np.zeros((2, 4), np.float32)}, "logits must have the shape"),
+    ],
+)
+def test_tokens_out_of_range_are_refused(changes, message):
+    inference = made_inference()
+    given = {
+        "ids": numbers(0, 4), "texts": numbers(0, 0), "positions": numbers(0, 1),
+        "wanted": numbers(0, 1), "logits": np.zeros((2, 5), np.float32), "rows": numbers(0, 2),
+    }  # fmt: skip
+    inference.forward(*given.values())
+    with pytest.raises(ValueError, match=message):
+        inference.forward(*(given | changes).values())
 
 
 def test_unknown_levels_are_refused():

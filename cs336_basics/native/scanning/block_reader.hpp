@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ class BlockReader {
 
     // `tokens` must outlive this object. If the first safe cut after a block, or the end of the
     // file, is more than `max_piece` bytes away, the text is rejected before it fills the memory.
+    // Throws std::invalid_argument if `block_size` is not from 1 to 2^48.
     BlockReader(const SpecialTokens& tokens, const Scanner& scanner, std::vector<std::string> paths,
                 std::vector<uint64_t> sizes, size_t block_size, size_t max_piece)
         : cuts_(tokens, scanner),
@@ -44,6 +46,9 @@ class BlockReader {
           sizes_(std::move(sizes)),
           block_size_(block_size),
           max_piece_(max_piece) {
+        if (block_size == 0 || block_size > uint64_t{1} << 48) {
+            throw std::invalid_argument("block_size must be from 1 to 2^48");
+        }
         size_t blocks = 0;
         for (const uint64_t size : sizes_) {
             first_block_.push_back(blocks);

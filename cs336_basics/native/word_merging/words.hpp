@@ -169,7 +169,7 @@ class Words {
     std::deque<std::string> more_bytes_;
     std::vector<TextSpan> tokens_;
     std::vector<uint32_t> ids_;
-    std::unique_ptr<TokenIds> index_;
+    std::unique_ptr<TokenIds> index_ = std::make_unique<TokenIds>(0);
     size_t size_ = 0;
     std::vector<uint32_t> by_id_;                        // index by id, or
     std::vector<std::pair<uint32_t, uint32_t>> sorted_;  // ids and indexes

@@ -61,11 +61,20 @@ cdef class Decoder:
 
     Raises:
         InputError: If the tokens take 4 GiB or more.
+        ValueError: If the offsets decrease or exceed the data, or there are none.
     """
 
-    def __init__(self, const uint8_t[::1] token_data not None,
-                 const int64_t[::1] token_offsets not None):
+    def __cinit__(self, const uint8_t[::1] token_data not None,
+                  const int64_t[::1] token_offsets not None):
+        cdef size_t i
+        if token_offsets.shape[0] == 0:
+            raise ValueError("token_offsets is empty")
         self.num_ids = token_offsets.shape[0] - 1
+        for i in range(self.num_ids):
+            if not 0 <= token_offsets[i] <= token_offsets[i + 1]:
+                raise ValueError("token_offsets must be nonnegative and not decrease")
+        if not 0 <= token_offsets[self.num_ids] <= token_data.shape[0]:
+            raise ValueError("token_offsets must not exceed the length of token_data")
         try:
             self.decoder.reset(new CppDecoder(
                 &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))

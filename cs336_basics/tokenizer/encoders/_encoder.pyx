@@ -76,8 +76,9 @@ cdef class SpecialSet:
     """Special tokens to cut out of texts, and their ids: `SpecialSet([(token, id), ...])`."""
 
     cdef SpecialIds special
+    cdef size_t size  # the highest id plus one
 
-    def __init__(self, tokens_and_ids):
+    def __cinit__(self, tokens_and_ids):
         cdef vector[string] tokens
         # SpecialTokens expects the longest token first.
         pairs = sorted(
@@ -87,6 +88,7 @@ cdef class SpecialSet:
         for token, token_id in pairs:
             tokens.push_back(<string>token)
             self.special.ids.push_back(token_id)
+            self.size = max(self.size, <size_t>self.special.ids.back() + 1)
         self.special.tokens = SpecialTokens(tokens)
 
 
@@ -102,7 +104,7 @@ cdef class WordDropout:
 
     cdef BatchDropout dropout
 
-    def __init__(self, uint64_t state, list shares not None, list places not None):
+    def __cinit__(self, uint64_t state, list shares not None, list places not None):
         if len(shares) != MAX_GAP + 1:
             raise ValueError(f"there must be {MAX_GAP + 1} shares, not {len(shares)}")
         self.dropout.state = state
@@ -118,6 +120,12 @@ cdef class Worker:
     """State of one encoding thread, mainly its word cache."""
 
     cdef unique_ptr[EncodingWorker] worker
+    cdef CppEncoder* encoder  # to recognize it
+    cdef bint busy
+
+    def __cinit__(self, Encoder encoder not None, size_t cache_size):
+        self.encoder = encoder.encoder.get()
+        self.worker = encoder.encoder.get().make_worker(cache_size)
 
 
 cdef class Encoder:
@@ -147,8 +155,8 @@ cdef class Encoder:
     cdef size_t id_size, vocab_size
     cdef int type_number   # of `dtype`
 
-    def __init__(self, byte_ids, Words words not None, size_t vocab_size, pattern,
-                 size_t cache_size, simd_level=None, merged_only=None):
+    def __cinit__(self, byte_ids, Words words not None, size_t vocab_size, pattern,
+                  size_t cache_size, simd_level=None, merged_only=None):
         cdef WholeWords whole_words
         cdef vector[Join] joins
         cdef const CppWords* c_words = words.words.get()
@@ -157,8 +165,14 @@ cdef class Encoder:
         cdef uint32_t c_byte_ids[256]
         cdef int i
         cdef SimdLevel c_simd_level = simd_level_of(simd_level)
+        if c_words.size() > vocab_size:
+            raise ValueError(f"the ids of words must be below {vocab_size}")
+        if len(byte_ids) != 256:
+            raise ValueError(f"byte_ids must have 256 ids, got {len(byte_ids)}")
         for i in range(256):
             c_byte_ids[i] = byte_ids[i]
+            if c_byte_ids[i] >= vocab_size and c_byte_ids[i] != NO_ID:
+                raise ValueError(f"byte_ids[{i}] must be below {vocab_size}")
         joins.reserve(merges.size() // 3)
         for rank in range(merges.size() // 3):
             joins.push_back(join_of(c_words.token_of(merges[0][3 * rank]),
@@ -188,12 +202,7 @@ cdef class Encoder:
 
     cdef Worker acquire(self):
         # The GIL protects the list. A separate lock could stay locked after a fork.
-        cdef Worker worker
-        if self.idle:
-            return self.idle.pop()
-        worker = Worker()
-        worker.worker = self.encoder.get().make_worker(0)
-        return worker
+        return self.idle.pop() if self.idle else Worker(self, 0)
 
     cdef list acquire_all(self, size_t number, vector[EncodingWorker*]& pointers):
         cdef list workers = []
@@ -210,15 +219,23 @@ cdef class Encoder:
             self.release(self.acquire())
         return (<Worker>PyList_GET_ITEM(self.idle, 0)).worker.get()
 
+    cdef int check(self, SpecialSet special, Worker worker) except -1:
+        """Raise an error if an id has no room in lists, or the worker cannot be used."""
+        if special is not None and special.size > self.vocab_size:
+            raise ValueError(f"the ids of special tokens must be below {self.vocab_size}")
+        if worker is not None and worker.encoder != self.encoder.get():
+            raise ValueError("the worker belongs to another encoder")
+        if worker is not None and worker.busy:
+            raise RuntimeError("a worker can be used by one thread at a time")
+        return 0
+
     cdef object release(self, Worker worker):
         worker.worker.get().trim()
         self.idle.append(worker)
 
     def streaming_worker(self, size_t cache_size):
         """Return a worker for `encode` and `encode_words`, with a cache of `cache_size` bytes."""
-        cdef Worker worker = Worker()
-        worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
-        return worker
+        return Worker(self, cache_size if cache_size else 1)
 
     def grow(self, size_t vocab_size):
         """Allow ids below `vocab_size` in special sets. Return False if `dtype` is too narrow."""
@@ -246,12 +263,14 @@ cdef class Encoder:
         cdef Failure failure
         cdef const uint8_t[::1] found
         cdef Worker used = worker
+        self.check(special, worker)
         if view.length >= MAX_UNINTERRUPTED:
             found = self.encode_array(text, special, 1).view(np.uint8)
             return self.to_list(&found[0], found.shape[0] // self.id_size, worker is None)
         if worker is None:
             used = self.acquire()
         cdef EncodingWorker* cpp_worker = used.worker.get()
+        used.busy = True
         try:
             if view.length < MIN_WITHOUT_GIL:
                 failure = encode_text(
@@ -263,6 +282,7 @@ cdef class Encoder:
             check(failure, text)
             return self.to_list(cpp_worker.output.data(), num_ids, worker is None)
         finally:
+            used.busy = False
             if worker is None:
                 self.release(used)
 
@@ -303,12 +323,14 @@ cdef class Encoder:
         return self.list_of_words(words, None, &dropout.dropout)
 
     cdef list list_of_words(self, words, Worker worker, BatchDropout* dropout):
+        self.check(None, worker)
         cdef Worker used = self.acquire() if worker is None else worker
         cdef EncodingWorker* cpp_worker = used.worker.get()
         cdef TextSpan span
         cdef size_t total = 0, i = 0
         cdef uint8_t* out
         cdef Failure failure
+        used.busy = True
         try:
             for word in words:
                 failure = as_utf8(view_text(word), cpp_worker.text, span)
@@ -327,6 +349,7 @@ cdef class Encoder:
                 i += 1
             return self.to_list(cpp_worker.output.data(), total, worker is None)
         finally:
+            used.busy = False
             if worker is None:
                 self.release(used)
 
@@ -342,6 +365,7 @@ cdef class Encoder:
         cdef vector[EncodingWorker*] pointers
         cdef const uint8_t* data
         cdef size_t group, i
+        self.check(special, None)
         if num_workers == 1:
             for text in texts:
                 lists.append(untracked(self.list_of_text(text, special)))
@@ -521,7 +545,8 @@ cdef class CompiledCalls(UsualCalls):
     cdef SpecialSet special
     cdef public Decoder decoder
 
-    def __init__(self, Encoder encoder not None, SpecialSet special):
+    def __cinit__(self, Encoder encoder not None, SpecialSet special):
+        encoder.check(special, None)
         self.encoder = encoder
         self.special = special
 
@@ -585,6 +610,9 @@ cdef class FileEncoding:
         separator: Id of a special token that ends documents, or None.
         max_piece_bytes: Maximum number of bytes between safe cuts.
 
+    Raises:
+        ValueError: If `block_size` is not from 1 to 2^48.
+
     Raises, instead of yielding the failing block:
         OSError, ValueError: If a file cannot be read, shrinks while it is read, or is not UTF-8.
     """
@@ -595,10 +623,10 @@ cdef class FileEncoding:
     cdef vector[EncodingWorker*] pointers
     cdef unique_ptr[BlockReader] reader
     cdef unique_ptr[FileEncoder] job
-    cdef bint begun, closed
+    cdef bint begun, closed, busy
 
-    def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
-                 size_t block_size, int num_workers, errors, separator, max_piece_bytes):
+    def __cinit__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
+                  size_t block_size, int num_workers, errors, separator, max_piece_bytes):
         cdef vector[string] c_paths
         cdef vector[uint64_t] c_sizes
         cdef InvalidBytes invalid_bytes = InvalidBytes.REPLACE
@@ -630,15 +658,21 @@ cdef class FileEncoding:
         cdef int64_t[::1] c_ends
         if self.closed:
             raise StopIteration
+        if self.busy:
+            raise ValueError("another thread is waiting for a block")
         if self.begun:
             job.next()
         self.begun = False
-        while not ready:
-            with nogil:
-                ready = job.wait(STEP_MILLISECONDS)
-            PyErr_CheckSignals()
-            if self.closed:  # closed by another thread
-                raise StopIteration
+        self.busy = True
+        try:
+            while not ready:
+                with nogil:
+                    ready = job.wait(STEP_MILLISECONDS)
+                PyErr_CheckSignals()
+                if self.closed:  # closed by another thread
+                    raise StopIteration
+        finally:
+            self.busy = False
         block = job.block()
         if block == NULL:
             with nogil:

@@ -257,16 +257,23 @@ class Command:
             values = value if isinstance(value, list) else [value]
             # A tokenizer's NAME may be a path.
             if name == "tokenizer" or re.search("DIR|FILE|PATH|RUN|CHECKPOINT", metavar):
-                # An empty path would be taken for the current directory.
-                if "" in values:
-                    raise self.usage_error("must be a path, got ''", name)
-                if STDIN in values and metavar.endswith("DIR"):
-                    raise self.usage_error("must be a directory, got '-'", name, "write ./-")
-                # A shell expands `--output ~/a`, but not `--output=~/a`.
-                values = [os.path.expanduser(word) for word in values]
+                values = self._checked_paths(name, values, is_directory=metavar.endswith("DIR"))
             words_given = [*map(Word, values)]
             given[name] = words_given if isinstance(value, list) else words_given[0]
         return given
+
+    def _checked_paths(self, name: str, paths: list[str], *, is_directory: bool) -> list[str]:
+        """Return the paths given for an option, with the home directory in place of `~`.
+
+        Raises:
+            UsageError: If a path is empty, or - where a directory is needed.
+        """
+        if "" in paths:  # it would be taken for the current directory
+            raise self.usage_error("must be a path, got ''", name)
+        if STDIN in paths and is_directory:
+            raise self.usage_error("must be a directory, got '-'", name, "write ./-")
+        # A shell expands `--output ~/a`, but not `--output=~/a`.
+        return [os.path.expanduser(path) for path in paths]
 
     def usage_error(
         self, problem: Text, argument: str | None = None, remedy: Text = ""

@@ -196,7 +196,7 @@ class PieceOfUnits:
 
 @dataclass(frozen=True)
 class PieceOfRows:
-    """Like `Piece`, a part of a file that any process can read, of which it draws rows."""
+    """A piece of a file and how to draw rows from it; any process can read it, like a `Piece`."""
 
     piece: Piece
     share: float

@@ -151,7 +151,7 @@ def transfer_embeddings(model: TransformerLM, rows: Sequence[Sequence[int]]) -> 
 
 
 def _for_means(table: Tensor) -> Tensor:
-    """Return a table in which means of rows are precise.
+    """Return a table whose rows have precise means.
 
     The sum of 50,000 numbers in bfloat16 would not have a single correct digit.
     """

@@ -23,7 +23,7 @@ cdef extern from "unicode/normal_characters.hpp" namespace "cs336" nogil:
 cdef size_t MIN_WITHOUT_GIL = 1 << 12
 
 
-# `unicodedata` checks this many characters in the time in which the tables are made, 20 ms.
+# `unicodedata` checks this many characters in 20 ms, the time that the tables take.
 cdef Py_ssize_t MAX_UNAIDED = 1 << 24
 
 

@@ -218,7 +218,7 @@ class TokenizerDefinition:
 
     @property
     def ids_in_use(self) -> set[int]:
-        """Ids that the tokenizer needs besides the merges: of added tokens and of other parts."""
+        """Ids that added tokens and other parts need, in addition to the ids of the merges."""
         ids = set(self.ids_of_added)
         if self.post_processor is not None:
             ids |= self.post_processor.added_ids

@@ -251,7 +251,7 @@ def evaluation_mode(model: TransformerLM) -> Iterator[None]:
 
 
 def uncompiled(config: TrainConfig) -> contextlib.AbstractContextManager[object]:
-    """Context manager in which compiled code runs as Python, so nothing is compiled again."""
+    """Context manager that runs compiled code as Python, so nothing is compiled again."""
     if not config.compile:
         return contextlib.nullcontext()
     eager: contextlib.AbstractContextManager[object] = torch.compiler.set_stance("force_eager")

@@ -279,7 +279,7 @@ def start_from(
 
     The weights are loaded before the text is encoded, which may take hours, so weights that cannot
     be used are refused at once. The model is kept in memory until `Origin.weights_for` is called:
-    it is loaded once, and its file may change or be removed meanwhile.
+    it is loaded once, and its file may change or be removed while the text is encoded.
 
     Args:
         config: Configuration of a new run. It is returned unchanged if `init_from` is not set.

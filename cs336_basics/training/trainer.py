@@ -362,7 +362,7 @@ class Trainer:
         return self.world.mean(loss)
 
     def _without_exchange(self) -> contextlib.AbstractContextManager[None]:
-        """Context manager in which DDP processes keep their gradients to themselves."""
+        """Context manager that lets DDP processes keep their gradients to themselves."""
         without: Callable[[], contextlib.AbstractContextManager[None]]
         without = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
         return without()

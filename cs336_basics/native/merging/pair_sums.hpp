@@ -19,8 +19,8 @@ namespace cs336 {
 
 class PairSums {
   public:
-    // A table for `num_pairs` occurrences of pairs, of which `num_wanted` pairs are wanted, and of
-    // which `num_tables` are in memory together. The other pairs add about num_pairs / 2^bits to
+    // A table for `num_pairs` occurrences of pairs. `num_wanted` of the pairs are wanted, and
+    // `num_tables` such tables are in memory together. The others add about num_pairs / 2^bits to
     // each sum. In real text, this is far less than the counts of the wanted pairs if there are 256
     // slots for each, however long the text is.
     PairSums(size_t num_pairs, size_t num_wanted, size_t num_tables) {

@@ -11,8 +11,8 @@
 
 namespace cs336 {
 
-// Tokens 0 to 255 are the bytes. The merged tokens follow in merge order, starting with those of an
-// existing vocabulary.
+// Tokens 0 to 255 are the bytes. The merged tokens follow in merge order, starting with the
+// merged tokens of an existing vocabulary.
 class TokenBytes {
   public:
     // If `byte_ranks` is null, tokens are compared by their bytes. Otherwise, the token with the

@@ -200,6 +200,11 @@ class Command:
         self._work = work
         self._examples = examples
 
+    @property
+    def program(self) -> str:
+        """Start of the command's messages, such as "cs336 train-bpe"."""
+        return f"{PROGRAM} {self.name}"
+
     def run(self, words: Sequence[str]) -> int:
         """Run a command line, or print the help page, and return the exit status.
 
@@ -348,7 +353,7 @@ class Command:
         """
         fields = self.fields()
         parser = argparse.ArgumentParser(
-            prog=f"{PROGRAM} {self.name}",
+            prog=self.program,
             formatter_class=functools.partial(
                 argparse.RawDescriptionHelpFormatter, max_help_position=28, width=80
             ),

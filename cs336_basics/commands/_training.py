@@ -115,10 +115,10 @@ def _train_in(
             result = trainer.fit()
     except TrainingInterrupted as stop:
         if world.is_first:
-            complain(f"cs336 train: {stop}; to resume: {again}")
+            complain(f"{COMMAND.program}: {stop}; to resume: {again}")
         return 128 + stop.signal_number
     except KeyboardInterrupt:
-        complain(f"cs336 train: interrupted; to resume: {again}")
+        complain(f"{COMMAND.program}: interrupted; to resume: {again}")
         return 128 + signal.SIGINT
     except (OSError, RuntimeError, MemoryError) as error:
         explained = _explain(error, trainer, world, again)

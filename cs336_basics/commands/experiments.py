@@ -66,7 +66,7 @@ def experiment(options: Options) -> int:
     try:
         run_experiments(SCALES[options.scale], out, values, report=say)
     except TrainingInterrupted as stop:
-        complain(f"cs336 experiments: {stop}; repeat the command to continue")
+        complain(f"{COMMAND.program}: {stop}; repeat the command to continue")
         return 128 + stop.signal_number
     return 0
 

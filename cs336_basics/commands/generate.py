@@ -172,7 +172,7 @@ def _read_prompts(
         except KeyboardInterrupt:
             show("\n")
         except InputError as error:  # the tokenizer rejects this prompt; the next may be fine
-            complain(f"cs336 generate: error: {describe_error(error, COMMAND.written)}")
+            complain(f"{COMMAND.program}: error: {describe_error(error, COMMAND.written)}")
 
 
 COMMAND = Command(

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 DecayRate = Annotated[float, Limits(ge=0, lt=1)]
 
+# Fields of AdamW, which Muon uses for some of the parameters.
+_BETAS = option("decay rates of AdamW's moment estimates, as [beta1, beta2]", (0.9, 0.95))
+_EPS = option("added to the denominator of AdamW's update", 1e-8)
+_WEIGHT_DECAY = option("decoupled weight decay", 0.1, ge=0, le=1e38)
+
 
 @dataclass(frozen=True)
 class OptimizerSettings(Checked):
@@ -85,11 +90,9 @@ class AdamWSettings(OptimizerSettings):
     """Settings of AdamW for all parameters."""
 
     kind: Literal["adamw"] = option("AdamW for all weights", "adamw")
-    betas: tuple[DecayRate, DecayRate] = option(
-        "decay rates of AdamW's moment estimates, as [beta1, beta2]", (0.9, 0.95)
-    )
-    eps: Positive = option("added to the denominator of AdamW's update", 1e-8)
-    weight_decay: float = option("decoupled weight decay", 0.1, ge=0, le=1e38)
+    betas: tuple[DecayRate, DecayRate] = _BETAS
+    eps: Positive = _EPS
+    weight_decay: float = _WEIGHT_DECAY
     fused: bool = option(
         "use torch's AdamW, which computes the same update in one pass over memory",
         False,
@@ -122,11 +125,9 @@ class MuonSettings(OptimizerSettings):
     """
 
     kind: Literal["muon"] = option("Muon for matrices with AdamW for the rest", "muon")
-    betas: tuple[DecayRate, DecayRate] = option(
-        "decay rates of AdamW's moment estimates, as [beta1, beta2]", (0.9, 0.95)
-    )
-    eps: Positive = option("added to the denominator of AdamW's update", 1e-8)
-    weight_decay: float = option("decoupled weight decay", 0.1, ge=0, le=1e38)
+    betas: tuple[DecayRate, DecayRate] = _BETAS
+    eps: Positive = _EPS
+    weight_decay: float = _WEIGHT_DECAY
     momentum: DecayRate = option(
         "decay rate of the average of past gradients; 0: no momentum", 0.95
     )

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cs336_basics._support.errors import Argument, InputError, MissingFileError, OutputExistsError
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.processes import lock_file
 from cs336_basics._support.reading import open_regular
@@ -104,8 +105,14 @@ class RunDirectory:
 
         Raises:
             FileExistsError: If the path is a file or a non-empty directory.
-            ValueError: If another process holds the lock.
+            ValueError: If another process holds the lock, or the path is not valid UTF-8.
         """
+        try:
+            os.fspath(self.path).encode()
+        except UnicodeEncodeError:  # safetensors could not open the checkpoints
+            raise InputError(
+                f"must be valid UTF-8, got {short_repr(os.fspath(self.path))}", argument="run_dir"
+            ) from None
         self._check_is_free()
         try:
             self.lock()

@@ -18,6 +18,7 @@ from cs336_basics._support.paths import printable_path
 from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.urls import is_url
 from cs336_basics.text.storage import size_of
+from cs336_basics.text.utf8 import lone_surrogate
 
 _FILE = "stages.json"
 _MAX_BYTES = 1 << 26
@@ -136,6 +137,9 @@ class Stages:
     def record_files(self, found: Mapping[str, tuple[Any, Sequence[str]]]) -> None:
         """Record the files that paths stand for, so that a resumed run reads the same files.
 
+        Very long lists of files and names that are not UTF-8 are not recorded. A resumed run then
+        searches for its files again.
+
         Args:
             found: Mapping from the name of a path to its value and the files found for it.
 
@@ -152,7 +156,8 @@ class Stages:
                 raise _changed(_changes(before, now))
             inputs[name] = {"paths": paths, "files": now}
         text = json.dumps(inputs)  # tuples become lists
-        if inputs and len(text) <= _MOST_FILE_BYTES and known != json.loads(text):
+        is_utf8 = lone_surrogate(json.dumps(inputs, ensure_ascii=False)) is None
+        if inputs and is_utf8 and len(text) <= _MOST_FILE_BYTES and known != json.loads(text):
             self._write(_FILES, {"inputs": json.loads(text)})
 
     def _check_inputs(self, name: str, inputs: dict[str, Any], remedy: Text = _RESTORE) -> None:

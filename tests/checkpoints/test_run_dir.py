@@ -44,6 +44,13 @@ def test_the_temporary_files_of_a_killed_process_are_removed(tmp_path):
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [run.checkpoint(5)]
 
 
+def test_a_name_that_is_not_utf8_is_refused_because_safetensors_cannot_open_its_files(tmp_path):
+    run = RunDirectory(tmp_path / "a\udcff" / "run")
+    with rejects("run_dir", r"must be valid UTF-8", r"a\udcff"):
+        run.create()
+    assert not os.listdir(tmp_path)
+
+
 @posix_only
 @pytest.mark.slow
 def test_the_temporary_file_of_a_killed_safetensors_is_removed(tmp_path):

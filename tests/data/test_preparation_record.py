@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics.data.preparation_record import Stages
+from cs336_basics.data.preparation_record import Stages, recorded_files
 from tests.errors import rejects
 
 
@@ -32,6 +32,20 @@ def test_a_stage_runs_once_and_again_if_a_file_changed(tmp_path):
         (tmp_path / name).unlink()
         assert make(tmp_path, {"x": 1}) == "text: done"
     assert make(tmp_path, {"x": 1}) == "text: unchanged"
+
+
+def test_files_are_recorded_unless_a_name_is_not_utf8(tmp_path):
+    files = [tmp_path / "caf\udce9.txt", tmp_path / "a.txt"]
+    try:
+        for file in files:
+            file.write_text("text")
+    except (OSError, UnicodeError):
+        pytest.skip("this file system has only Unicode names")
+    paths = list(map(str, files))
+    for names, found in ((paths, None), (paths[1:], tuple(paths[1:]))):
+        Stages(tmp_path, print).record_files({"train": (names, names)})
+        assert recorded_files(tmp_path, "train", names) == found
+    assert make(tmp_path, {"x": 1}) == "text: done"  # stages.json can be read
 
 
 @pytest.mark.parametrize("inputs", [{"x": 2}, {}, {"x": 1, "y": 2}])

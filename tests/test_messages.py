@@ -70,6 +70,16 @@ def test_messages_have_one_style(problem, remedy, has_argument, is_command):
         assert VALUE in problem or "got " in problem, "name the value"
 
 
+def test_missing_and_existing_files_are_errors_with_fields():
+    """A FileNotFoundError of the library's own would be printed without the options to pass."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                name = ast.unparse(node.exc.func)
+                where = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+                assert name not in ("FileNotFoundError", "FileExistsError"), where
+
+
 def named_arguments(tree):
     """Yield each expression in source code that names the argument of an error."""
     for node in ast.walk(tree):

@@ -113,7 +113,10 @@ def test_text_does_not_need_torch(statement):
 def test_native_training_imports_no_large_library(tmp_path):
     """Importing these libraries takes longer than training on a few megabytes of text."""
     (tmp_path / "text.txt").write_text("low low lower newest newest widest " * 9)
-    heavy = ("numpy", "tqdm", "regex", "torch", "zipfile", "multiprocessing")
+    heavy = (
+        *("numpy", "tqdm", "regex", "torch", "zipfile", "multiprocessing"),
+        *(f"cs336_basics.text.sources.{name}" for name in ("jsonl", "csv", "tables")),
+    )
     run = run_python(
         "import sys\n"
         "before = set(sys.modules)\n"  # a measurement of coverage imports some

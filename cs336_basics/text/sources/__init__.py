@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from cs336_basics._support.arguments import check_choice
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.lazy import lazy_names
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url
-from cs336_basics.text.sources.csv import Csv
-from cs336_basics.text.sources.jsonl import JsonLines
 from cs336_basics.text.sources.kinds import detected_format
 from cs336_basics.text.sources.plain import PlainText
 from cs336_basics.text.sources.source import (
@@ -21,7 +22,11 @@ from cs336_basics.text.sources.source import (
     Source,
     TextBlock,
 )
-from cs336_basics.text.sources.tables import Arrow, Parquet
+
+if TYPE_CHECKING:
+    from cs336_basics.text.sources.jsonl import JsonLines
+else:
+    __getattr__, __dir__ = lazy_names(__name__, {"cs336_basics.text.sources.jsonl": "JsonLines"})
 
 __all__ = [
     "DEFAULT_BLOCK_SIZE",
@@ -38,15 +43,28 @@ __all__ = [
     "open_sources",
 ]
 
-FORMATS: dict[str, type[Source]] = {
-    source.format: source for source in (PlainText, JsonLines, Csv, Parquet, Arrow)
+FORMATS = {
+    "text": "plain.PlainText",
+    "jsonl": "jsonl.JsonLines",
+    "csv": "csv.Csv",
+    "parquet": "tables.Parquet",
+    "arrow": "tables.Arrow",
 }
-"""Format -> class of its sources."""
+"""Format -> module and name of the class of its sources. The modules are imported when they are
+needed: most training reads only plain text."""
 
 _FILES_WITH = {
     "field": "JSON Lines (.jsonl, .ndjson)",
     "column": "Parquet, Arrow or CSV (.parquet, .arrow, .feather, .csv)",
 }
+_EXAMPLE_WITH = {"field": "jsonl", "column": "csv"}
+
+
+def _class_of(format: str) -> type[Source]:
+    """Return the class of a format's sources."""
+    module, name = FORMATS[format].split(".")
+    found: type[Source] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return found
 
 
 def formats_of(files: Iterable[str], format: str | None = None) -> list[type[Source]]:
@@ -57,7 +75,7 @@ def formats_of(files: Iterable[str], format: str | None = None) -> list[type[Sou
     """
     if format is not None:
         check_choice("format", format, FORMATS, ", or None")
-    return [FORMATS[format or detected_format(file)] for file in files]
+    return [_class_of(format or detected_format(file)) for file in files]
 
 
 def open_sources(
@@ -111,11 +129,10 @@ def check_options_are_used(
         ValueError: If an option is given but no source needs it.
     """
     needed = {source.option for source in sources}
-    example = {source.option: source.format for source in reversed(FORMATS.values())}
     for option, given in (("field", field), ("column", column)):
         if given is not None and option not in needed:
             raise InputError(
                 f"{short_repr(given)} applies only to {_FILES_WITH[option]}",
                 argument=option,
-                remedy=("omit it, or pass ", Argument("format", example[option])),
+                remedy=("omit it, or pass ", Argument("format", _EXAMPLE_WITH[option])),
             )

@@ -11,7 +11,7 @@ from cs336_basics.commands import _options
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
-from cs336_basics.text.sources import FORMATS
+from cs336_basics.text.sources import FORMATS, formats_of
 
 CUTS = Splitter().safe_cuts
 HOSTILE = [
@@ -97,6 +97,12 @@ def test_pieces_are_picklable_and_add_up_to_the_file(tmp_path, name):
             read = [block.bytes_read for block in piece.texts(CUTS)]
             assert read == sorted(read)
             assert all(0 <= number <= piece.num_bytes for number in read)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_class_of_a_format_has_its_name(format):
+    (source,) = formats_of(["f"], format)
+    assert source.format == format
 
 
 def test_options_name_all_formats():

@@ -24,6 +24,7 @@ from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.files import atomic_path
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.paths import printable_path
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
 from cs336_basics.formats.chat_template import CHAT_TEMPLATE
@@ -135,7 +136,7 @@ def _fields(
         raise InputError(
             f"the model has {config.num_layers} layers; llama.cpp allows at most {_MAX_LAYERS}"
         )
-    name = output.stem
+    name = printable_path(output.stem)
     if "phi-3" in name.lower() or "phi3" in name.lower():
         raise InputError(
             f"the model's name would be {short_repr(name)}, and llama.cpp treats any model with "

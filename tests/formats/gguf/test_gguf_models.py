@@ -201,6 +201,14 @@ def test_the_metadata_describes_the_model(tmp_path):
     assert vocab["merges"] == ["Ġ t", "Ġt h"]
 
 
+def test_a_file_name_that_is_not_utf8_is_escaped_in_the_name_of_the_model(tmp_path):
+    try:
+        _, _, reader = exported(tmp_path, name="caf\udce9.gguf")
+    except OSError:
+        pytest.skip("this file system has only Unicode names")
+    assert reader.fields["general.name"].contents() == r"caf\xe9"
+
+
 @pytest.mark.parametrize("type", WEIGHT_TYPES)
 def test_check_finds_a_changed_weight(tmp_path, type):
     model, path, reader = exported(tmp_path, type=type)

@@ -224,6 +224,44 @@ void parts_fit_into_their_array() {
     }
 }
 
+void pieces_of_lines_fit_into_their_arrays() {
+    uint32_t byte_ids[256];
+    for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
+    const uint32_t merges[] = {'a', 'a', 256, '.', ' ', 257};
+    const std::string a = "a", stop = ".", space = " ";
+    const std::vector<Join> joins = {join_of(span_of(a), span_of(a)),
+                                     join_of(span_of(stop), span_of(space))};
+    const auto encoder_with = [&](size_t cache_bytes) {
+        return make_encoder(true, byte_ids, merges, joins, cache_bytes,
+                            Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
+    };
+    const auto cached = encoder_with(1 << 20), uncached = encoder_with(0);
+    const auto with_cache = cached->make_worker(0), without = uncached->make_worker(0);
+    const SpecialIds special;
+    std::mt19937 random(12);
+    for (int round = 0; round < 300; ++round) {
+        // Mostly, one byte is a pre-token, and pieces are as long as possible or a little longer.
+        std::string line;
+        const size_t length = round % 2 ? 55 + random() % 15 : 120 + random() % 15;
+        while (line.size() < length) {
+            line += round % 2 ? std::string(1, "1a.\n "[random() % 5]) : std::string(40, 'a') + "1";
+        }
+        line.resize(length);
+        line += "\n";
+        std::string text;
+        for (int i = 0; i < 70; ++i) text += line;
+        for (int i = 0; i < 4; ++i) {
+            std::vector<uint16_t> ids(text.size() + OUTPUT_SLACK), expected(ids);
+            const std::vector<uint8_t> bytes(text.begin(), text.end());  // sanitizers see its end
+            ids.resize(with_cache->encode(bytes.data(), bytes.size(), special, ids.data(), NO_ID,
+                                          nullptr));
+            expected.resize(without->encode(bytes.data(), bytes.size(), special, expected.data(),
+                                            NO_ID, nullptr));
+            check(ids == expected, "pieces from the cache have the ids of their lines");
+        }
+    }
+}
+
 void segments_merge_as_their_word() {
     // Random tokens, composed of characters of one to four bytes, with merges in any order.
     const std::vector<std::string> characters = {
@@ -737,6 +775,7 @@ int main() {
     hostile_words_are_cached_as_others();
     only_bytes_that_merges_join_stay_together();
     parts_fit_into_their_array();
+    pieces_of_lines_fit_into_their_arrays();
     segments_merge_as_their_word();
     ids_may_change_while_they_are_decoded<uint16_t>();
     ids_may_change_while_they_are_decoded<uint32_t>();

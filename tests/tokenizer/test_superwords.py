@@ -243,6 +243,27 @@ def test_pieces_of_long_lines_that_recur_have_the_same_ids(tokenizer):
         check_ids(tokenizer, chooser.choice(["\n", "\n\n", " 12", END]).join(lines))
 
 
+def test_equal_lines_that_are_split_otherwise_have_other_ids():
+    merges = [(b"x", b"x"), (b"xx", b"xx"), (b".", b" ")]
+    vocab = {**BYTES, **dict(enumerate((b"".join(pair) for pair in merges), 256))}
+    tokenizer = Tokenizer(vocab, merges, [END], pattern=r"x+(?=\n\n)|[^\n]|\n")
+    line = "x" * 20 + "\n"
+    assert len(tokenizer.encode(line + "\n")) < len(tokenizer.encode(line))
+    for text in [line, line + "\n"]:
+        for _ in range(3):
+            check_ids(tokenizer, text * 4)
+
+
+def test_short_words_that_recur_have_the_same_ids(tokenizer):
+    chooser = random.Random(64)
+    words = ["12", "a", " of", "7", "\n", " the", "é", "  ", "x1x", "中文", "1 2", "." * 15, "a" * 130]
+    starts = ["".join(chooser.choices(words, k=30)) for _ in range(6)]
+    for _ in range(60):
+        text = "".join(chooser.choice(starts)[: chooser.randrange(150)] for _ in range(8))
+        check_ids(tokenizer, text)
+        check_ids(tokenizer, text.replace("\n", END))
+
+
 def test_wide_ids_give_the_same_tokens(tokenizer):
     far = {i if i < 1400 else i + 70_000: token for i, token in tokenizer.vocab.items()}
     wide = Tokenizer(far, tokenizer.merges, [END], pattern=tokenizer.pattern)

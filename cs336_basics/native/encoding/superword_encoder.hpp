@@ -135,20 +135,31 @@ class SuperwordEncoder final : public Encoder {
             return *whole_;
         }
 
-        // A part of a line, or all of it: what is looked up at once.
+        using Cache = WordCache<Id>;
+
+        // What is looked up at once: pre-tokens that follow each other, for example all those of a
+        // line, or a part of a pre-token.
         struct Piece {
-            WordKey key;  // only if it is looked up
+            WordKey key;  // this and `text`, its bytes, are only set if it is looked up
+            const uint8_t* text;
+            uint32_t length;  // of `text`
             uint32_t start, end;
-            bool starts_line, ends_line, is_looked_up;
+            uint32_t first_end, num_inner_ends;  // the ends of pre-tokens before its end
+            bool starts_word, ends_word, is_looked_up;
         };
+
+        // The bytes of a piece of several pre-tokens, and where they end: the same bytes can be
+        // other pre-tokens elsewhere.
+        using PieceText = uint8_t[Cache::MAX_WORD + WORD_PADDING];
 
         // Encode the pre-tokens of a batch; see Scanner::scan.
         Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
             if (!count || lines_.is_off()) return encode_lines(first, 0, ends, count, out);
             if (seen_.empty()) seen_.resize(size_t{1} << SEEN_BITS);
             Piece pieces[GROUP];
-            // The ends of the lines from `new_start` on that are not in the cache. The last line
-            // may go on, that is, its end may be the end of a piece.
+            PieceText texts[GROUP];
+            // The ends of the pre-tokens from `new_start` on that are not in the cache. The last
+            // one may go on, that is, its end may be the end of a piece.
             uint32_t new_ends[BATCH_CAPACITY];
             uint32_t new_start = 0;
             size_t num_new = 0;
@@ -158,22 +169,22 @@ class SuperwordEncoder final : public Encoder {
                 num_new = 0;
                 goes_on = false;
             };
-            for (size_t line = 0, start = 0; line < count;) {
-                const size_t num_pieces = find_pieces(first, ends, count, line, start, pieces);
+            for (size_t word = 0, start = 0; word < count;) {
+                const size_t num_pieces =
+                    find_pieces(first, ends, count, word, start, pieces, texts);
                 for (size_t i = 0; i < num_pieces; ++i) {
                     const Piece& piece = pieces[i];
-                    const uint8_t* const text = first + piece.start;
                     const bool is_short = piece.end - piece.start <= MAX_SHORT_WORD;
                     // It costs least to encode a short piece together with the new one before it.
                     const bool is_looked_up = piece.is_looked_up && !(is_short && num_new);
                     const typename Cache::Entry* const entry =
-                        is_looked_up ? lines_.find(piece.key, text) : nullptr;
+                        is_looked_up ? lines_.find(piece.key, piece.text) : nullptr;
                     const bool recurs = entry || (is_looked_up && was_seen(piece.key));
-                    if (piece.starts_line && is_looked_up && !is_short) recurs_ = recurs;
+                    if (piece.starts_word && is_looked_up && !is_short) recurs_ = recurs;
                     if (!recurs) {
-                        num_new += !goes_on;
-                        new_ends[num_new - 1] = piece.end;
-                        goes_on = !piece.ends_line;
+                        num_new -= goes_on;
+                        num_new += copy_ends(piece, ends, new_ends + num_new);
+                        goes_on = !piece.ends_word;
                         continue;
                     }
                     encode_new();
@@ -182,8 +193,9 @@ class SuperwordEncoder final : public Encoder {
                         out = std::copy(ids, ids + Cache::num_ids(*entry), out);
                     } else {
                         const Id* const ids = out;
-                        out = encode_lines(first, piece.start, &piece.end, 1, out);
-                        lines_.insert(piece.key, text, ids, size_t(out - ids));
+                        const size_t num_ends = copy_ends(piece, ends, new_ends);
+                        out = encode_lines(first, piece.start, new_ends, num_ends, out);
+                        lines_.insert(piece.key, piece.text, ids, size_t(out - ids));
                     }
                     new_start = piece.end;
                 }
@@ -192,39 +204,85 @@ class SuperwordEncoder final : public Encoder {
             return out;
         }
 
+        // Write the ends of the pre-tokens of a piece, of which the last may go on. Returns their
+        // number.
+        static CS336_INLINE size_t copy_ends(const Piece& piece, const uint32_t* ends,
+                                             uint32_t* out) {
+            for (size_t i = 0; i < piece.num_inner_ends; ++i) out[i] = ends[piece.first_end + i];
+            out[piece.num_inner_ends] = piece.end;
+            return piece.num_inner_ends + 1;
+        }
+
         // Find the next pieces, at most GROUP, and prefetch what looking them up will read. The
-        // next one starts `start` bytes after `first`, in the line with the index `line`. If the
-        // start of the last line was new, only the starts of lines are looked up.
-        size_t find_pieces(const uint8_t* first, const uint32_t* ends, size_t count, size_t& line,
-                           size_t& start, Piece* pieces) {
-            const uint8_t* const readable_end = first + ends[count - 1];
+        // next one starts `start` bytes after `first`, in the pre-token with the index `word`. If
+        // the start of the last pre-token was new, only the starts of pre-tokens are looked up.
+        size_t find_pieces(const uint8_t* first, const uint32_t* ends, size_t count, size_t& word,
+                           size_t& start, Piece* pieces, PieceText* texts) {
             size_t num_pieces = 0;
-            for (; num_pieces < GROUP && line < count; ++num_pieces) {
-                const uint8_t* const text = first + start;
-                const uint8_t* const line_end = first + ends[line];
-                const bool starts_line = start == (line ? ends[line - 1] : 0);
-                const uint8_t* const end =
-                    starts_line || recurs_ ? end_of_piece(text, line_end) : line_end;
-                const size_t length = size_t(end - text);
+            for (; num_pieces < GROUP && word < count; ++num_pieces) {
                 Piece& piece = pieces[num_pieces];
+                const uint8_t* const text = first + start;
+                const uint8_t* const word_end = first + ends[word];
+                piece.text = text;
                 piece.start = uint32_t(start);
+                piece.first_end = uint32_t(word);
+                piece.starts_word = start == (word ? ends[word - 1] : 0);
+                const uint8_t* end = word_end;
+                if (piece.starts_word) {
+                    word = last_of_piece(first, start, ends, word, count);
+                    end = first + ends[word];
+                }
+                piece.num_inner_ends = uint32_t(word - piece.first_end);
+                if (!piece.num_inner_ends && (piece.starts_word || recurs_)) {
+                    end = end_of_piece(text, word_end);
+                }
                 piece.end = uint32_t(end - first);
-                piece.starts_line = starts_line;
-                piece.ends_line = end == line_end;
+                piece.ends_word = piece.num_inner_ends || end == word_end;
+                size_t length = size_t(end - text);
+                if (piece.num_inner_ends) {
+                    uint8_t* const copy = texts[num_pieces];
+                    std::memcpy(copy, text, length);
+                    copy[length++] = NO_TEXT;
+                    for (size_t i = 0; i < piece.num_inner_ends; ++i) {
+                        copy[length++] = uint8_t(ends[piece.first_end + i] - start);
+                    }
+                    piece.text = copy;
+                }
+                piece.length = uint32_t(length);
                 piece.is_looked_up =
                     length <= Cache::MAX_WORD && (recurs_ || length > MAX_SHORT_WORD);
-                if (piece.is_looked_up) {
-                    piece.key = lines_.key(text, length, readable_end);
-                    CS336_PREFETCH(&lines_.view().at(piece.key));
-                    CS336_PREFETCH(&seen_of(piece.key));
-                }
-                line += piece.ends_line;
+                word += piece.ends_word;
                 start = piece.end;
+            }
+            // A loop of its own, because reading bytes that were just written one by one has to
+            // wait.
+            for (size_t i = 0; i < num_pieces; ++i) {
+                Piece& piece = pieces[i];
+                if (!piece.is_looked_up) continue;
+                const uint8_t* const readable_end =
+                    piece.num_inner_ends ? texts[i] + sizeof(PieceText) : first + ends[count - 1];
+                piece.key = lines_.key(piece.text, piece.length, readable_end);
+                CS336_PREFETCH(&lines_.view().at(piece.key));
+                CS336_PREFETCH(&seen_of(piece.key));
             }
             for (size_t i = 0; i < num_pieces; ++i) {
                 if (pieces[i].is_looked_up) lines_.prefetch_record(pieces[i].key);
             }
             return num_pieces;
+        }
+
+        // The last pre-token of the piece that starts with `word`, at `start`. If there is room, the
+        // piece ends after a line feed, because lines recur.
+        static CS336_INLINE size_t last_of_piece(const uint8_t* first, size_t start,
+                                                 const uint32_t* ends, size_t word, size_t count) {
+            size_t last = word;
+            while (last + 1 < count) {
+                const size_t num_inner_ends = last + 1 - word;
+                if (ends[last + 1] - start + 1 + num_inner_ends > Cache::MAX_WORD) break;
+                ++last;
+                if (first[ends[last] - 1] == '\n') break;
+            }
+            return last;
         }
 
         // The end of the piece of a line that starts at `start`: if possible, the first space after
@@ -278,7 +336,7 @@ class SuperwordEncoder final : public Encoder {
             return out;
         }
 
-        using Cache = WordCache<Id>;
+        static constexpr uint8_t NO_TEXT = 0xFF;  // occurs in no UTF-8
         static constexpr size_t GROUP = 64;  // pieces whose entries and records are prefetched
         static constexpr size_t LEAST_IN_PIECE = 48;
         static constexpr int SEEN_BITS = 18;

@@ -66,7 +66,7 @@ class SuperwordEncoder final : public Encoder {
               merges_(encoder.merges_),
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
-              joiner_(superwords_, merges_, merger_),
+              joiner_(superwords_, merges_, merger_, encoder.simd_level_),
               lines_(budget),
               words_(encoder.words_.make_worker(budget, cancelled)) {}
 

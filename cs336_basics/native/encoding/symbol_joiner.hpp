@@ -11,6 +11,7 @@
 #include "base/memory.hpp"
 #include "encoding/superwords.hpp"
 #include "word_merging/merge_table.hpp"
+#include "word_merging/word_group_merger.hpp"
 #include "word_merging/word_merger.hpp"
 
 namespace cs336 {
@@ -26,11 +27,17 @@ class SymbolJoiner {
   public:
     // The arguments must outlive this object. `merger` has the merges that join words.
     SymbolJoiner(const SuperwordMerges<Id>& superwords, const MergeTable<Id>& merges,
-                 WordMerger<Id>& merger)
-        : superwords_(superwords), merges_(merges), merger_(merger) {}
+                 WordMerger<Id>& merger, SimdLevel simd_level)
+        : superwords_(superwords),
+          merges_(merges),
+          merger_(merger),
+          group_(merges, simd_level) {}
 
     // Forget all symbols. An exception may have left some.
-    void clear() { num_open_ = 0; }
+    void clear() {
+        num_open_ = num_gaps_ = 0;
+        group_.clear();
+    }
 
     // The place at which to append at most `count` symbols; the next `SLACK` may be overwritten.
     Id* place(size_t count) {
@@ -81,6 +88,7 @@ class SymbolJoiner {
                 run = base + num_symbols;
             }
         }
+        if (num_gaps_) out = fill_gaps(out);
         num_open_ = count - run;
         if (run) std::memmove(symbols(), first + run, num_open_ * sizeof(Id));
         return out;
@@ -123,7 +131,7 @@ class SymbolJoiner {
     // Merge the symbols of a run.
     CS336_INLINE Id* merge(const Id* symbols, size_t count, Id* out) {
         if (count == 2) return merge_pair(symbols[0], symbols[1], out);
-        if (count > 3) return merger_.merge(symbols, count, out);
+        if (count > 3) return merge_long(symbols, count, out);
         const Id a = symbols[0], b = symbols[1], c = symbols[2];
         const uint32_t first = merges_.rank(a, b), second = merges_.rank(b, c);
         const uint32_t rank = std::min(first, second);
@@ -138,6 +146,35 @@ class SymbolJoiner {
         return merge_pair(is_left ? merged : a, is_left ? c : merged, out);
     }
 
+    // Merge the symbols of a run of more than three. The merges of several runs overlap if they wait
+    // in a group, in place of which the output has gaps.
+    Id* merge_long(const Id* symbols, size_t count, Id* out) {
+        if (count > Group::MAX_LENGTH || !merger_.takes_groups()) {
+            return merger_.merge(symbols, count, out);
+        }
+        if (num_gaps_ == Group::CAPACITY) out = fill_gaps(out);
+        group_.add(symbols, count);
+        gaps_[num_gaps_++] = {out, count};
+        return out + count;
+    }
+
+    // Write the ids of the runs that wait, and shift the ids that follow each gap. Returns the end
+    // of the ids.
+    CS336_NOINLINE Id* fill_gaps(Id* end) {
+        group_.merge();
+        Id* out = gaps_[0].begin;
+        for (size_t i = 0; i < num_gaps_; ++i) {
+            out = group_.ids(i, out);
+            const Id* const next = gaps_[i].begin + gaps_[i].length;
+            const size_t num_known = size_t((i + 1 < num_gaps_ ? gaps_[i + 1].begin : end) - next);
+            std::memmove(out, next, num_known * sizeof(Id));
+            out += num_known;
+        }
+        group_.clear();
+        num_gaps_ = 0;
+        return out;
+    }
+
     CS336_INLINE Id* merge_pair(Id left, Id right, Id* out) const {
         const uint32_t rank = merges_.rank(left, right);
         const bool is_merged = rank != MergeTable<Id>::NO_RANK;
@@ -149,6 +186,14 @@ class SymbolJoiner {
     const SuperwordMerges<Id>& superwords_;
     const MergeTable<Id>& merges_;
     WordMerger<Id>& merger_;
+    using Group = WordGroupMerger<Id>;
+    struct Gap {
+        Id* begin;
+        size_t length;
+    };
+    Group group_;
+    Gap gaps_[Group::CAPACITY];
+    size_t num_gaps_ = 0;
     Buffer symbols_;
     size_t num_open_ = 0;  // of the last run
 };

@@ -29,11 +29,12 @@ class WordGroupMerger {
 
     void clear() { size_ = 0; }
 
-    // Add a word of 1 to MAX_LENGTH bytes. The group must have fewer than CAPACITY words. `kept` is
-    // the same as for ShortWordMerger.
-    CS336_INLINE void add(const uint8_t* bytes, size_t length, const Kept& kept = Kept()) {
+    // Add a word of 1 to MAX_LENGTH bytes or symbols. The group must have fewer than CAPACITY
+    // words. `kept` is the same as for ShortWordMerger.
+    template <class Unit>
+    CS336_INLINE void add(const Unit* units, size_t length, const Kept& kept = Kept()) {
         kept_[size_] = kept;
-        words_[size_++].start(merges_, bytes, uint32_t(length));
+        words_[size_++].start(merges_, units, uint32_t(length));
     }
 
     // Merge all words.

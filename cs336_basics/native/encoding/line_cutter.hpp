@@ -21,9 +21,8 @@ namespace cs336 {
 // and its segments are so short that looking them up takes twice as long.
 class LineCutter {
   public:
-    // The size of `ends`: a part may end before every byte of eight blocks, and the last at their
-    // end.
-    static constexpr size_t CAPACITY = 8 * 64 + 1;
+    // The size of `ends`: a part may end before every byte of 16 blocks, and the last at their end.
+    static constexpr size_t CAPACITY = 16 * 64 + 1;
 
     // `joins` and the text must outlive this object. The text is a single line.
     LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length)
@@ -133,7 +132,7 @@ class LineCutter {
             if (end >= BLOCK) break;
             line_ends |= uint64_t{1} << end;
         }
-        uint64_t found = cuts_of(kinds, before, after, line_ends) | line_ends;
+        uint64_t found = cuts_of(kinds, before, after, line_ends, size) | line_ends;
         if (line_ends) line_start_ = position_ + highest_bit(line_ends);
         if (position_ == text_) found &= ~uint64_t{1};
         return size == BLOCK ? found : found & ((uint64_t{1} << size) - 1);
@@ -141,7 +140,7 @@ class LineCutter {
 
     // A bit for each byte of the block before which a part ends, if no line ends there.
     CS336_INLINE uint64_t cuts_of(const Kinds& at, const Kinds& first, const Kinds& last,
-                                  uint64_t line_ends) const {
+                                  uint64_t line_ends, size_t size) const {
         const uint64_t after[NUM_BYTE_KINDS - 1] = {at.letters << 1 | first.letters,
                                                     at.digits << 1 | first.digits,
                                                     at.spaces << 1 | first.spaces};
@@ -163,17 +162,21 @@ class LineCutter {
         uint64_t unclear = (meets(LETTER) & at.letters) | (meets(DIGIT) & at.digits) |
                            (meets(SPACE) & at.spaces) | (meets(OTHER) & others);
         unclear &= cuts;
+        if (size < BLOCK) unclear &= (uint64_t{1} << size) - 1;
         if (const uint64_t runs = unclear & last_spaces; runs && joins_.spaces().exist()) {
             unclear ^= runs;
             cuts ^= runs ^ cuts_of_runs(runs, ~after[SPACE], line_ends);
         }
+        // No branch depends on a single boundary: few are joined, and which is unpredictable.
+        if (position_ == text_) unclear &= ~uint64_t{1};
+        uint64_t meeting = 0;
         for (; unclear; unclear &= unclear - 1) {
             const int i = lowest_bit(unclear);
-            const uint8_t* const boundary = position_ + i;
-            if (boundary == text_ || boundary >= end_) continue;
-            const bool is_joined =
-                joins_.may_meet(boundary[-1], boundary[0]) && joins_.may_join(window_at(boundary));
-            cuts ^= uint64_t(is_joined) << i;
+            meeting |= uint64_t{joins_.may_meet(position_[i - 1], position_[i])} << i;
+        }
+        for (; meeting; meeting &= meeting - 1) {
+            const int i = lowest_bit(meeting);
+            cuts ^= uint64_t{joins_.may_join(window_at(position_ + i))} << i;
         }
         return cuts;
     }

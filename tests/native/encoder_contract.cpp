@@ -237,7 +237,7 @@ void pieces_of_lines_fit_into_their_arrays() {
     };
     const auto cached = encoder_with(1 << 20), uncached = encoder_with(0);
     const auto with_cache = cached->make_worker(0), without = uncached->make_worker(0);
-    const SpecialIds special;
+    const SpecialIds special = {SpecialTokens({"<|x|>"}), {300}};
     std::mt19937 random(12);
     for (int round = 0; round < 300; ++round) {
         // Mostly, one byte is a pre-token, and pieces are as long as possible or a little longer.
@@ -247,7 +247,7 @@ void pieces_of_lines_fit_into_their_arrays() {
             line += round % 2 ? std::string(1, "1a.\n "[random() % 5]) : std::string(40, 'a') + "1";
         }
         line.resize(length);
-        line += "\n";
+        line += round % 3 ? "\n" : "<|x|>";
         std::string text;
         for (int i = 0; i < 70; ++i) text += line;
         for (int i = 0; i < 4; ++i) {

@@ -256,12 +256,45 @@ def test_equal_lines_that_are_split_otherwise_have_other_ids():
 
 def test_short_words_that_recur_have_the_same_ids(tokenizer):
     chooser = random.Random(64)
-    words = ["12", "a", " of", "7", "\n", " the", "é", "  ", "x1x", "中文", "1 2", "." * 15, "a" * 130]
+    words = [*WORDS, "7", "x1x", "1 2", "." * 15, "a" * 130]
     starts = ["".join(chooser.choices(words, k=30)) for _ in range(6)]
     for _ in range(60):
         text = "".join(chooser.choice(starts)[: chooser.randrange(150)] for _ in range(8))
         check_ids(tokenizer, text)
         check_ids(tokenizer, text.replace("\n", END))
+
+
+def check_between_added_tokens(seed):
+    """Check short texts between added tokens, one of which may be a part of superwords."""
+    chooser = random.Random(seed)
+    plain = hostile_tokenizer(seed)
+    made = [b"".join(pair).decode(errors="ignore") for pair in plain.merges]
+    made = [token for token in made if token.encode() in plain.vocab.values()]
+    specials = [END, "<|x|>", *chooser.sample(made, chooser.randrange(min(2, len(made) + 1)))]
+    tokenizer = Tokenizer(plain.vocab, plain.merges, specials, pattern=plain.pattern)
+    spans = ["".join(chooser.choices(WORDS, k=chooser.choice([0, 1, 3, 9, 40]))) for _ in range(9)]
+    for _ in range(2):
+        parts = chooser.choices(spans, k=chooser.choice([3, 30, 150]))
+        check_ids(tokenizer, "".join(part + chooser.choice(specials) for part in parts) + " a")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_texts_between_added_tokens_have_their_own_ids(seed):
+    check_between_added_tokens(seed)
+
+
+@pytest.mark.slow
+def test_texts_between_added_tokens_have_their_own_ids_at_length():
+    for seed in range(5000):
+        check_between_added_tokens(seed)
+
+
+def test_texts_of_any_length_between_added_tokens_have_their_own_ids(tokenizer):
+    word = long_text(7, 3000).replace("\n", " ")
+    for length in [*range(1000, 1030), 3000]:
+        text = word[:length] + END + " of the" + END + "1" * 40 + END * 200
+        check_ids(tokenizer, text * 2)
+        check_ids(tokenizer, "1a" * (length // 2) + END + ("1a" * 100 + END) * 12)
 
 
 def test_wide_ids_give_the_same_tokens(tokenizer):

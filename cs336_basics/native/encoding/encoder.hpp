@@ -292,10 +292,27 @@ class TypedEncoder final : public Encoder {
             num_gaps_ = 0;
         }
 
-        // Encode the parts of lines that LineCutter has found. Returns the end of the ids.
-        Id* encode_parts(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
+        using Rest = JoinedSpans::Rest;
+
+        // Encode the parts of lines that LineCutter has found. Parts from `rest.start` to
+        // `rest.end` stand for an added token; these places, which ascend, are relative to
+        // `origin` bytes before `first`. Parts before `resume` stand for nothing: their token has
+        // been written. Both are moved past the parts. Returns the end of the ids.
+        Id* encode_parts(const uint8_t* first, uint32_t origin, const uint32_t* ends, size_t count,
+                         const Rest*& rest, uint32_t& resume, Id* out) {
             stop_if_cancelled();
-            return fill_gaps(encode_batch<PART>(first, ends, count, out));
+            if (rest->start >= origin + ends[count - 1] && resume <= origin) {
+                return fill_gaps(encode_batch<PART>(first, ends, count, out));
+            }
+            return fill_gaps(encode_groups<PART>(
+                first, ends, count, out,
+                [&](uint32_t start, const uint32_t* group_ends, size_t group, WordKey* keys) {
+                    insert_rests(origin, start, group_ends, group, rest, resume, keys);
+                },
+                [&](const WordKey& key, uint32_t part, size_t length, Id* at) {
+                    return is_rest(key) ? encode_rest(key, rest_of(key), at)
+                                        : look_up<PART>(key, first + part, length, at);
+                }));
         }
 
       private:
@@ -454,9 +471,12 @@ class TypedEncoder final : public Encoder {
             return out;
         }
 
-        using Rest = JoinedSpans::Rest;
         static constexpr Rest NOTHING = {{0, uint64_t{WHOLE_KEY} << 56 | NO_ID}, 0, 0, 0, NO_ID, 0,
                                          nullptr};
+        // An added token with this key, or nothing.
+        static Rest rest_of(const WordKey& key) {
+            return {{key.low, key.high}, 0, 0, 0, uint32_t(key.high), 0, nullptr};
+        }
 
         static CS336_INLINE void make_rest_key(const HashSeed& seed, const Rest& rest,
                                                WordKey& key) {

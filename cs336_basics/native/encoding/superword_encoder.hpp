@@ -3,8 +3,8 @@
 // A pre-token is a line or another long stretch of text. First, its words are encoded with the
 // merges within words, mostly by looking them up. Then, the resulting symbols are cut where no
 // merge joins two of them, and the few symbols between two cuts are merged. Both is done for many
-// pre-tokens at once, because code and poems have short lines. The ids of short lines that recur,
-// and of pieces of long ones, are in a cache.
+// pre-tokens at once, because code and poems have short lines. The ids of lines that recur, and of
+// pieces of long ones, are in a cache.
 
 #pragma once
 
@@ -72,21 +72,30 @@ class SuperwordEncoder final : public Encoder {
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
                       uint32_t separator, std::vector<int64_t>* ends) override {
-            words_->start(text + size);
-            joiner_.clear();
-            return encode_around_special(
-                text, size, special, static_cast<Id*>(output), separator, ends,
-                [&](const uint8_t* part, size_t part_size, Id* out) {
-                    scanner_.scan(
-                        part, part_size,
-                        [&](const uint8_t* first, const uint32_t* word_ends, size_t count) {
-                            out = encode_batch(first, word_ends, count, out);
-                        },
-                        [&](const uint8_t* word, size_t length) {
-                            out = encode_words(LineCutter(joins_, word, length), out);
-                        });
-                    return out;
-                });
+            start(text + size);
+            Id* const begin = static_cast<Id*>(output);
+            Id* out = begin;
+            if (!special.tokens.may_occur_in(text, size)) {
+                return encode_ordinary(text, size, out) - begin;
+            }
+            Occurrences occurrences(special.tokens, text, size);
+            for (size_t start = 0; start < size;) {
+                const Occurrence found = occurrences.next(start);
+                const uint8_t* const span = text + start;
+                const size_t length = found.offset - start;
+                const uint32_t id = found.length ? special.ids[found.token] : NO_ID;
+                start = found.length ? found.offset + found.length : size;
+                const bool is_separator = ends && id == separator && id != NO_ID;
+                if (id != NO_ID && !is_separator && !superwords_.has(id) &&
+                    length + found.length <= MAX_SPAN) {
+                    out = add_span(span, length, found.length, id, out);
+                    continue;
+                }
+                out = encode_ordinary(span, length, encode_spans(out));
+                if (id != NO_ID) *out++ = Id(id);
+                if (is_separator) ends->push_back(out - begin);
+            }
+            return encode_spans(out) - begin;
         }
 
         size_t encode_short(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -94,8 +103,7 @@ class SuperwordEncoder final : public Encoder {
             if (special.tokens.may_occur_in(text, size)) {
                 return encode(text, size, special, output, NO_ID, nullptr);
             }
-            words_->start(text + size + WORD_PADDING);
-            joiner_.clear();
+            start(text + size + WORD_PADDING);
             uint32_t ends[BATCH_CAPACITY];
             const size_t num_words = scanner_.fill_short(text, size, ends);
             Id* const begin = static_cast<Id*>(output);
@@ -109,10 +117,9 @@ class SuperwordEncoder final : public Encoder {
         size_t encode_word(const uint8_t* word, size_t length, const uint8_t* readable_end,
                            void* output) override {
             if (!length) return 0;
-            words_->start(readable_end);
-            joiner_.clear();
+            start(readable_end);
             Id* const begin = static_cast<Id*>(output);
-            return encode_words(LineCutter(joins_, word, length), begin) - begin;
+            return encode_words(LineCutter(joins_, word, length), word, begin) - begin;
         }
 
         size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -136,6 +143,67 @@ class SuperwordEncoder final : public Encoder {
         }
 
         using Cache = WordCache<Id>;
+        using Rest = typename TypedEncoder<Id>::Worker::Rest;
+
+        // Begin with a text. An exception in the previous one may have left a part of it.
+        void start(const uint8_t* readable_end) {
+            words_->start(readable_end);
+            joiner_.clear();
+            forget_spans();
+        }
+
+        // Encode text without added tokens.
+        Id* encode_ordinary(const uint8_t* text, size_t size, Id* out) {
+            scanner_.scan(
+                text, size,
+                [&](const uint8_t* first, const uint32_t* word_ends, size_t count) {
+                    out = encode_batch(first, word_ends, count, out);
+                },
+                [&](const uint8_t* word, size_t length) {
+                    out = encode_words(LineCutter(joins_, word, length), word, out);
+                });
+            return out;
+        }
+
+        // Add a text, which follows the last one, and the added token after it. Short texts are
+        // encoded together with these tokens, as pre-tokens of one batch. No merge of superwords
+        // has the id of such a token, so they are joined with nothing.
+        Id* add_span(const uint8_t* text, size_t length, size_t token_length, uint32_t id,
+                     Id* out) {
+            if (num_spans_ == MAX_SPANS || num_span_ends_ + length >= BATCH_CAPACITY) {
+                out = encode_spans(out);
+            }
+            if (!num_spans_) first_span_ = text;
+            scanner_.scan(
+                text, length,
+                [&](const uint8_t* first, const uint32_t* ends, size_t count) {
+                    const uint32_t moved = uint32_t(first - first_span_);
+                    for (size_t i = 0; i < count; ++i) {
+                        span_ends_[num_span_ends_++] = moved + ends[i];
+                    }
+                },
+                [](const uint8_t*, size_t) {});
+            const uint32_t token = uint32_t(text + length - first_span_);
+            const uint32_t end = token + uint32_t(token_length);
+            span_ends_[num_span_ends_++] = end;
+            rests_[num_spans_++] = {rest_word(nullptr, 0, id), token, end, 0, id, 0, nullptr};
+            return out;
+        }
+
+        Id* encode_spans(Id* out) {
+            if (!num_spans_) return out;
+            rests_[num_spans_].start = NEVER;
+            out = encode_batch(first_span_, span_ends_, num_span_ends_, out);
+            forget_spans();
+            return out;
+        }
+
+        void forget_spans() {
+            num_spans_ = num_span_ends_ = 0;
+            rests_[0].start = NEVER;
+            next_rest_ = rests_;
+            resume_ = 0;
+        }
 
         // What is looked up at once: pre-tokens that follow each other, for example all those of a
         // line, or a part of a pre-token.
@@ -145,6 +213,7 @@ class SuperwordEncoder final : public Encoder {
             uint32_t length;  // of `text`
             uint32_t start, end;
             uint32_t first_end, num_inner_ends;  // the ends of pre-tokens before its end
+            uint32_t id;                         // of an added token; NO_ID for text
             bool starts_word, ends_word, is_looked_up;
         };
 
@@ -169,11 +238,17 @@ class SuperwordEncoder final : public Encoder {
                 num_new = 0;
                 goes_on = false;
             };
+            const Rest* rest = next_rest_;
             for (size_t word = 0, start = 0; word < count;) {
                 const size_t num_pieces =
-                    find_pieces(first, ends, count, word, start, pieces, texts);
+                    find_pieces(first, ends, count, word, start, rest, pieces, texts);
                 for (size_t i = 0; i < num_pieces; ++i) {
                     const Piece& piece = pieces[i];
+                    if (piece.id != NO_ID && !num_new) {
+                        *out++ = Id(piece.id);
+                        new_start = piece.end;
+                        continue;
+                    }
                     const bool is_short = piece.end - piece.start <= MAX_SHORT_WORD;
                     // It costs least to encode a short piece together with the new one before it.
                     const bool is_looked_up = piece.is_looked_up && !(is_short && num_new);
@@ -216,8 +291,9 @@ class SuperwordEncoder final : public Encoder {
         // Find the next pieces, at most GROUP, and prefetch what looking them up will read. The
         // next one starts `start` bytes after `first`, in the pre-token with the index `word`. If
         // the start of the last pre-token was new, only the starts of pre-tokens are looked up.
+        // `rest` is the next added token.
         size_t find_pieces(const uint8_t* first, const uint32_t* ends, size_t count, size_t& word,
-                           size_t& start, Piece* pieces, PieceText* texts) {
+                           size_t& start, const Rest*& rest, Piece* pieces, PieceText* texts) {
             size_t num_pieces = 0;
             for (; num_pieces < GROUP && word < count; ++num_pieces) {
                 Piece& piece = pieces[num_pieces];
@@ -227,9 +303,19 @@ class SuperwordEncoder final : public Encoder {
                 piece.start = uint32_t(start);
                 piece.first_end = uint32_t(word);
                 piece.starts_word = start == (word ? ends[word - 1] : 0);
+                piece.num_inner_ends = 0;
+                piece.id = NO_ID;
+                if (start == rest->start) {
+                    piece.id = rest++->id;
+                    piece.end = ends[word++];
+                    piece.ends_word = true;
+                    piece.is_looked_up = false;
+                    start = piece.end;
+                    continue;
+                }
                 const uint8_t* end = word_end;
                 if (piece.starts_word) {
-                    word = last_of_piece(first, start, ends, word, count);
+                    word = last_of_piece(first, start, rest->start, ends, word, count);
                     end = first + ends[word];
                 }
                 piece.num_inner_ends = uint32_t(word - piece.first_end);
@@ -271,12 +357,12 @@ class SuperwordEncoder final : public Encoder {
             return num_pieces;
         }
 
-        // The last pre-token of the piece that starts with `word`, at `start`. If there is room, the
-        // piece ends after a line feed, because lines recur.
-        static CS336_INLINE size_t last_of_piece(const uint8_t* first, size_t start,
+        // The last pre-token of the piece that starts with `word`, at `start`. The piece ends at
+        // `limit` at the latest, and after a line feed if there is room, because lines recur.
+        static CS336_INLINE size_t last_of_piece(const uint8_t* first, size_t start, size_t limit,
                                                  const uint32_t* ends, size_t word, size_t count) {
             size_t last = word;
-            while (last + 1 < count) {
+            while (last + 1 < count && ends[last] < limit) {
                 const size_t num_inner_ends = last + 1 - word;
                 if (ends[last + 1] - start + 1 + num_inner_ends > Cache::MAX_WORD) break;
                 ++last;
@@ -316,26 +402,33 @@ class SuperwordEncoder final : public Encoder {
                     const uint8_t* const end = first + ends[last];
                     if (superwords_.may_meet(end[-1], end[0])) break;
                 }
+                while (next_rest_->start < start) ++next_rest_;
                 out = encode_words(LineCutter(joins_, first + start, ends[last] - start, first,
                                               ends + i, last - i),
-                                   out);
+                                   first, out);
                 start = ends[last];
             }
             return out;
         }
 
-        Id* encode_words(LineCutter cutter, Id* out) {
+        // Encode what a cutter finds. The places of added tokens are relative to `origin`.
+        Id* encode_words(LineCutter cutter, const uint8_t* origin, Id* out) {
             const uint8_t* start;
             uint32_t ends[LineCutter::CAPACITY];
             while (const size_t count = cutter.fill(start, ends)) {
                 const Id* const end =
-                    words_->encode_parts(start, ends, count, joiner_.place(ends[count - 1]));
+                    words_->encode_parts(start, uint32_t(start - origin), ends, count, next_rest_,
+                                         resume_, joiner_.place(ends[count - 1]));
                 out = joiner_.join(end, cutter.is_done(), out);
             }
             joiner_.trim();
             return out;
         }
 
+        // Longer texts between added tokens are encoded on their own.
+        static constexpr size_t MAX_SPAN = 1024;
+        static constexpr size_t MAX_SPANS = 128;
+        static constexpr uint32_t NEVER = UINT32_MAX;
         static constexpr uint8_t NO_TEXT = 0xFF;  // occurs in no UTF-8
         static constexpr size_t GROUP = 64;  // pieces whose entries and records are prefetched
         static constexpr size_t LEAST_IN_PIECE = 48;
@@ -351,6 +444,12 @@ class SuperwordEncoder final : public Encoder {
         WordMerger<Id> merger_;
         SymbolJoiner<Id> joiner_;
         Cache lines_;
+        const uint8_t* first_span_ = nullptr;
+        uint32_t span_ends_[BATCH_CAPACITY];
+        size_t num_span_ends_ = 0, num_spans_ = 0;
+        Rest rests_[MAX_SPANS + 1];  // the added tokens after the spans, and one at no place
+        const Rest* next_rest_ = rests_;
+        uint32_t resume_ = 0;
         bool recurs_ = false;        // whether the start of the last line has occurred before
         std::vector<uint8_t> seen_;  // index: first bits of a piece's hash; value: the next bits
         const std::unique_ptr<typename TypedEncoder<Id>::Worker> words_;

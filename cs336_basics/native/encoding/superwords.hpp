@@ -64,6 +64,8 @@ class SuperwordMerges {
         const uint64_t bit = bit_of(left, right);
         return known_[bit >> 6] >> (bit & 63) & 1;
     }
+    // Whether a merge of the second step joins or makes this token.
+    bool has(uint32_t id) const { return id < is_in_merges_.size() && is_in_merges_[id]; }
     // Whether a merge of the second step joins these two bytes.
     CS336_INLINE bool may_meet(uint8_t before, uint8_t after) const {
         const unsigned bytes = before | unsigned(after) << 8;
@@ -104,6 +106,8 @@ class SuperwordMerges {
         // The first and last symbols of every token; NONE if no merge of the second step made it.
         constexpr uint32_t NONE = UINT32_MAX;
         std::vector<uint32_t> first(num_ids, NONE), last(num_ids, NONE);
+        is_in_merges_.resize(num_ids);
+        for (size_t i = 3 * first_rank_; i < 3 * num_merges_; ++i) is_in_merges_[merges[i]] = 1;
         std::vector<uint8_t> is_used(num_ids);  // by the first step, or by an earlier merge
         for (size_t i = 0; i < 3 * first_rank_; ++i) is_used[merges[i]] = 1;
         for (size_t rank = first_rank_; rank < num_merges_; ++rank) {
@@ -126,6 +130,7 @@ class SuperwordMerges {
     const size_t num_merges_, first_rank_;
     const uint64_t multiplier_;
     int shift_;
+    std::vector<uint8_t> is_in_merges_;      // by id: whether it is in a merge of the second step
     std::vector<uint64_t> known_;            // a bit for every hash of two symbols
     uint64_t meets_[(1 << 16) / 64] = {};    // a bit for every two bytes
 };

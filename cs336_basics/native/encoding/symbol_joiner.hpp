@@ -9,6 +9,7 @@
 
 #include "base/compiler.hpp"
 #include "base/memory.hpp"
+#include "base/simd_level.hpp"
 #include "encoding/superwords.hpp"
 #include "word_merging/merge_table.hpp"
 #include "word_merging/word_group_merger.hpp"
@@ -146,8 +147,8 @@ class SymbolJoiner {
         return merge_pair(is_left ? merged : a, is_left ? c : merged, out);
     }
 
-    // Merge the symbols of a run of more than three. The merges of several runs overlap if they wait
-    // in a group, in place of which the output has gaps.
+    // Merge the symbols of a run of more than three. Most runs wait for others, because merges of a
+    // group overlap. The output has gaps in their place.
     Id* merge_long(const Id* symbols, size_t count, Id* out) {
         if (count > Group::MAX_LENGTH || !merger_.takes_groups()) {
             return merger_.merge(symbols, count, out);

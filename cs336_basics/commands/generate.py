@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.paths import printable_path
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands._cli import complain, describe_error, say, show
@@ -74,7 +75,8 @@ def generate(options: Options) -> None:
     if options.interactive:
         _read_prompts(continuation, conversation)
     else:
-        _print_text("" if options.chat else options.prompt, continuation(options.prompt))
+        prompt = _as_utf8(options.prompt)
+        _print_text("" if options.chat else prompt, continuation(prompt))
 
 
 def _load(options: Options) -> tuple[Callable[[str], Iterator[str]], Conversation | None]:
@@ -135,6 +137,18 @@ def _load(options: Options) -> tuple[Callable[[str], Iterator[str]], Conversatio
     return continuation, conversation
 
 
+def _as_utf8(prompt: str) -> str:
+    """Return a prompt in which Python has replaced bytes outside the locale's encoding.
+
+    Raises:
+        ValueError: If the bytes are not UTF-8.
+    """
+    try:
+        return prompt.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
+        raise InputError(f"the prompt must be valid UTF-8, got {short_repr(prompt)}") from None
+
+
 def _print_text(prompt: str, continuation: Iterator[str]) -> None:
     """Print a prompt, then its continuation as it is generated."""
     show(prompt)
@@ -161,13 +175,14 @@ def _read_prompts(
         say(f"Enter one prompt per line. Ctrl-C stops a text, and Ctrl-D exits.{new}")
     while True:
         try:
-            prompt = input("> " if on_terminal else "")
+            line = input("> " if on_terminal else "")
         except EOFError:
             return
-        if conversation is not None and not prompt:
+        if conversation is not None and not line:
             conversation.forget()
             continue
         try:
+            prompt = _as_utf8(line)
             _print_text(prompt if conversation is None else "", continuation(prompt))
         except KeyboardInterrupt:
             show("\n")

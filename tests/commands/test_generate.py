@@ -75,12 +75,19 @@ def test_only_whole_characters_are_streamed(run, monkeypatch):
         (["--checkpoint", "nothing.pt"], "nothing.pt"),
         (["--interactive", "--prompt", "a"], "remove --prompt"),
         (["--stop", ""], "stop must not contain"),
-        (["--prompt", "a\ud800"], "surrogate"),
+        (["--prompt", "a\ud800"], "valid UTF-8, got 'a.ud800'"),
+        (["--prompt", "a\udcff"], "valid UTF-8, got 'a.udcff'"),
     ],
 )
 def test_an_invalid_option_is_a_one_line_error(run, capsys, words, named):
     assert main(["--run", str(run.path), *words]) == 2
     assert re.search(named, error_of(capsys, "generate"))
+
+
+def test_a_prompt_is_utf8_in_every_locale(run, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "generate", lambda *_, **__: iter(b"!"))
+    escaped = "café".encode().decode("ascii", "surrogateescape")  # as in the locale C
+    assert text_of(capsys, run, "--prompt", escaped) == "café!\n"
 
 
 def test_a_stop_string_ends_the_text(run, monkeypatch, capsys):
@@ -138,7 +145,7 @@ def test_interactive_continues_after_a_bad_prompt_and_an_interrupted_text(run, c
     assert main(["--run", str(run.path), "--interactive"]) == 0
     out, error = capsys.readouterr()
     assert out == "one x\ntwo x\n"
-    assert "surrogate" in error
+    assert "valid UTF-8" in error
 
 
 def test_interactive_continues_after_invalid_utf_8(run, capsys, monkeypatch):

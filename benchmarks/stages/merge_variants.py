@@ -64,7 +64,7 @@ class MergeVariant(BPE_Trainer):
             merges.append((tokens[left], tokens[right]))
             tokens.append(tokens[left] + tokens[right])
         recorder.lap("building the vocabulary")
-        return merges
+        return merges, tokens[len(rules.start.symbols) :]
 
 
 class WithoutPrefetching(MergeVariant):

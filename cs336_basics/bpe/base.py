@@ -566,9 +566,12 @@ class BPE_Trainer:
         recorder.lap("reading and counting")
         word_counts.check_made_with(splitter)
         with recorder.progress_bar(self.progress, rules.num_merges):
-            merges = self.learn_merges(word_counts, rules, recorder)
-        all_merges = self._with_required(rules, merges, special_tokens) if is_last else merges
-        learned = rules.start.extended(special_tokens, all_merges)
+            merges, made = self.learn_merges(word_counts, rules, recorder)
+        if is_last and self.require:
+            all_merges = self._with_required(rules, merges, special_tokens)
+            learned = rules.start.extended(special_tokens, all_merges)
+        else:
+            learned = rules.start.extended(special_tokens, merges, made)
         if len(merges) < rules.num_merges:
             self._warn_of_few_merges(
                 splitter, rules, len(merges), len(word_counts), learned[0], vocab_size
@@ -615,8 +618,10 @@ class BPE_Trainer:
         """Return the rules of a training run with the trainer's options."""
         return Rules(num_merges, self.min_frequency, self.limits, self.tie_break, self.start)
 
-    def learn_merges(self, word_counts: WordCounts, rules: Rules, recorder: Recorder) -> list[Pair]:
-        """Return the merges, fewer than `rules.num_merges` if no pair is left.
+    def learn_merges(
+        self, word_counts: WordCounts, rules: Rules, recorder: Recorder
+    ) -> tuple[list[Pair], list[bytes]]:
+        """Return the merges, fewer than `rules.num_merges` if no pair is left, and their tokens.
 
         A compiled version overrides this method. It must follow the rules, and call the recorder's
         `lap`, `advance` and `traced` methods.
@@ -629,7 +634,7 @@ class BPE_Trainer:
         for pair, count, work in islice(learned, rules.num_merges):
             merges.append(pair)
             recorder.merged(pair, count, work)
-        return merges
+        return merges, list(map(b"".join, merges))
 
     def learn(
         self, words: list[Symbols], counts: list[int], rules: Rules, step: Step

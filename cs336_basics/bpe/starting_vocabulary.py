@@ -11,7 +11,7 @@ merge comes before the merges that produce its parts.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
@@ -116,7 +116,10 @@ class StartingVocabulary:
         return vocab_size - smallest
 
     def extended(
-        self, special_tokens: Iterable[str], merges: Sequence[Pair]
+        self,
+        special_tokens: Iterable[str],
+        merges: list[Pair],
+        made: list[bytes] | None = None,
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Return the vocabulary and merges after training.
 
@@ -125,6 +128,11 @@ class StartingVocabulary:
         bytes between two token boundaries is always split in the same way, and two pairs never
         produce the same token. An existing merge that could not be applied to the words at first
         may be learned again. It then keeps its rank.
+
+        Args:
+            special_tokens: Special tokens of the training run.
+            merges: New merges, ordered by rank. The result may be this list.
+            made: Tokens of the new merges, if they are known already.
 
         Raises:
             ValueError: If a merge produces a special token.
@@ -135,10 +143,10 @@ class StartingVocabulary:
         """
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())
-        made = list(map(b"".join, merges))
-        new = [token for token in special if token not in known]
+        made = list(map(b"".join, merges)) if made is None else made
+        new: Iterable[bytes] = [token for token in special if token not in known]
         if known.union(special).isdisjoint(made):
-            new += made
+            new = itertools.chain(new, made)
         else:
             for token in filter(special.__contains__, made):
                 # This happens only if the special tokens were not cut out of the counted text.
@@ -153,12 +161,12 @@ class StartingVocabulary:
                 f"{counted(len(again), 'new merge')}, such as {short_repr(again[0])}; these tokens "
                 "keep their ids, so there are fewer new tokens"
             )
-            new += itertools.filterfalse(known.__contains__, made)
+            new = itertools.chain(new, itertools.filterfalse(known.__contains__, made))
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]
         tokens = dict(self.tokens)
         tokens.update(zip(itertools.count(self.num_ids), new, strict=False))
-        return tokens, [*self.merges, *merges]
+        return tokens, [*self.merges, *merges] if self.merges else merges
 
 
 def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:

@@ -79,6 +79,7 @@ class MemoryviewTrainer(BPE_Trainer):
         loop = MergeLoop(word_counts, rules, recorder.trace is not None)
         recorder.lap("setting up words", {"counting pairs": loop.seconds_counting})
         tokens, merges = list(rules.start.symbols), []
+        num_known = len(tokens)
         while len(merges) < rules.num_merges:
             learned = loop.run(min(SLICE, rules.num_merges - len(merges)))
             for left, right in learned:
@@ -94,7 +95,7 @@ class MemoryviewTrainer(BPE_Trainer):
                 counting = 0.0 if index else loop.seconds_counting
                 count, finding, updating, work = loop.trace[index]
                 recorder.traced(merges[index], count, counting, finding, updating, work)
-        return merges
+        return merges, tokens[num_known:]
 
     def draw(self, moment):
         from cs336_basics.counting import WordCounts

@@ -131,7 +131,7 @@ class NativeTrainer(BPE_Trainer):
         # Every merge removes at least one symbol, so there are fewer merges than bytes.
         cdef int64_t num_merges = min(rules.num_merges, data.shape[0])
         if not num_merges:
-            return []
+            return [], []
         cdef MergeOptions options
         cdef const uint8_t[::1] byte_ranks = rules.byte_ranks
         cdef unique_ptr[CMergeLoop] loop
@@ -154,7 +154,7 @@ class NativeTrainer(BPE_Trainer):
         except OverflowError as error:  # too many bytes in the words
             raise InputError(str(error)) from None
         recorder.lap("setting up words")
-        return run_loop(loop.get(), self.step_seconds, list(rules.start.symbols), recorder)
+        return run_loop(loop.get(), self.step_seconds, rules.start.symbols, recorder)
 
     def learn_parity(self, words, rules, parity, recorder):
         """See `BPE_Trainer`."""
@@ -205,7 +205,7 @@ class NativeTrainer(BPE_Trainer):
         except OverflowError as error:
             raise InputError(str(error)) from None
         recorder.lap("setting up words")
-        merges = run_loop(loop.get(), self.step_seconds, symbols, recorder)
+        merges, _ = run_loop(loop.get(), self.step_seconds, symbols, recorder)
         served = [source if source >= 0 else None for source in loop.get().served]
         return merges, served
 
@@ -243,14 +243,14 @@ class NativeTrainer(BPE_Trainer):
         return _drawing(cells, pairs, loop.get().threshold(), moment.tokens(), widths)
 
 
-cdef list run_loop(CMergeLoop* loop, double step_seconds, list tokens, recorder):
-    """Run a merge loop to its end, and return the merges.
+cdef tuple run_loop(CMergeLoop* loop, double step_seconds, symbols, recorder):
+    """Run a merge loop to its end, and return the merges and their tokens.
 
     Args:
         step_seconds: See NativeTrainer.
-        tokens: Tokens by id. New tokens are appended.
+        symbols: Tokens by id before the first merge.
     """
-    cdef list merges = []
+    cdef list merges = [], tokens = list(symbols)
     cdef bytes left, right
     cdef pair[uint32_t, uint32_t] ids
     cdef size_t index, num_done
@@ -277,7 +277,7 @@ cdef list run_loop(CMergeLoop* loop, double step_seconds, list tokens, recorder)
                         row.heap_entries)
             recorder.traced(merges[index], row.count, row.seconds_counting,
                             row.seconds_finding, row.seconds_updating, work)
-    return merges
+    return merges, tokens[len(symbols):]
 
 
 class _Translated:

@@ -74,9 +74,10 @@ def test_each_step_is_timed(num_merges):
     trace = []
     recorder = Recorder(trace.append, clock=clock)
     counts = WordCounts.from_mapping({b"cd": 1, b"ab": 2})
-    merges = Alphabetical().learn_merges(counts, Rules(num_merges), recorder)
+    merges, made = Alphabetical().learn_merges(counts, Rules(num_merges), recorder)
     recorder.finish()
     assert merges == [(b"a", b"b"), (b"c", b"d")]
+    assert made == [b"ab", b"cd"]
     # The third search finds nothing. It is not made after the last wanted merge.
     finding = 20 if num_merges == 2 else 30
     assert [recorder.timings[phase] for phase in PHASES] == [
@@ -132,8 +133,9 @@ def test_all_merges_are_advanced(name, words):
     recorder, steps = Recorder(), []
     recorder.advance = steps.append
     counts = WordCounts.from_mapping(words)
-    merges = TRAINERS[name]().learn_merges(counts, Rules(300), recorder)
+    merges, made = TRAINERS[name]().learn_merges(counts, Rules(300), recorder)
     assert sum(steps) == len(merges) == 300
+    assert made == [left + right for left, right in merges]
 
 
 @every_trainer

@@ -374,7 +374,7 @@ class FlatMergeLoop final : public MergeLoop {
     }
 
     // Replace every occurrence of the pair with token `ab`. Record the occurrences, and sum their
-    // counts by neighbor.
+    // counts by neighbor. Prefetch the slots of the pairs that become rarer.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the memory latency
         constexpr uint32_t GROUP = 64;  // postings whose neighbors are prefetched together
@@ -391,6 +391,9 @@ class FlatMergeLoop final : public MergeLoop {
         size_t num_occurrences = 0;
         touched_before_.clear();
         touched_after_.clear();
+        for (uint32_t i = 0; i < std::min(AHEAD, pair.num_postings); ++i) {
+            Policy::prefetch(cells + postings[i]);
+        }
         size_t run = cells_.run_of(postings[0]);
         for (uint32_t first = 0; first < pair.num_postings; first += GROUP) {
             interrupt.at(first);
@@ -412,11 +415,17 @@ class FlatMergeLoop final : public MergeLoop {
                 if (p >= cells_.run_start(run + 1)) run = cells_.run_of(p, run + 1);
                 const int64_t count = cells_.run_count(run);
                 if (x != NO_TOKEN) {
-                    if (!before[x].num_occurrences++) touched_before_.push_back(x);
+                    if (!before[x].num_occurrences++) {
+                        touched_before_.push_back(x);
+                        Policy::prefetch(pairs_.slot_of(PairTable::key_of(x, a)));
+                    }
                     before[x].count += count;
                 }
                 if (y != NO_TOKEN) {
-                    if (!after[y].num_occurrences++) touched_after_.push_back(y);
+                    if (!after[y].num_occurrences++) {
+                        touched_after_.push_back(y);
+                        Policy::prefetch(pairs_.slot_of(PairTable::key_of(b, y)));
+                    }
                     after[y].count += count;
                 }
             }
@@ -452,18 +461,15 @@ class FlatMergeLoop final : public MergeLoop {
     }
 
     // For every neighboring token except `skip`, subtract the merged occurrences from the count of
-    // the pair `old_key(token)`. `new_key(token)` is the pair that replaces it. Both pairs are
-    // prefetched, because the table is far larger than the caches.
+    // the pair `old_key(token)`, whose slot `replace_in_cells` prefetched. `new_key(token)` is the
+    // pair that replaces it. The pairs are prefetched too, because the table is far larger than the
+    // caches.
     template <class OldKey, class NewKey>
     void decrease(const std::vector<Token>& touched, const std::vector<Neighbor>& neighbors,
                   Token skip, OldKey old_key, NewKey new_key) {
-        constexpr size_t AHEAD = 12;  // tokens
         found_.clear();
-        for (size_t i = 0; i < touched.size(); ++i) {
-            if (i + AHEAD < touched.size()) {
-                Policy::prefetch(pairs_.slot_of(old_key(touched[i + AHEAD])));
-            }
-            const PairId id = touched[i] == skip ? NO_PAIR : pairs_.find(old_key(touched[i]));
+        for (const Token token : touched) {
+            const PairId id = token == skip ? NO_PAIR : pairs_.find(old_key(token));
             if (id != NO_PAIR) Policy::prefetch(&pairs_[id]);
             found_.push_back(id);
         }

@@ -55,7 +55,8 @@ class PairTable {
 
     // Add a pair that is not in the table, without postings. Returns its id.
     PairId add(uint32_t left, uint32_t right, int64_t count) {
-        if (2 * pairs_.size() >= slots_.size()) resize(2 * slots_.size());
+        // Growing when the table is half full is slower: more slots do not fit into the caches.
+        if (3 * pairs_.size() >= 2 * slots_.size()) resize(2 * slots_.size());
         const PairId id = PairId(pairs_.size());
         pairs_.push_back({count, left, right, nullptr, 0});
         insert(id);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -58,6 +59,10 @@ class BlockReader {
     }
 
     size_t num_blocks() const { return first_block_.back(); }
+    // The total size of the files.
+    uint64_t num_bytes() const {
+        return std::accumulate(sizes_.begin(), sizes_.end(), uint64_t{0});
+    }
 
     // Read the text of a block, from the first safe cut in the block to the first safe cut at
     // or after its end. The first block of a file starts at offset 0. If a later block

@@ -239,7 +239,7 @@ void pieces_of_lines_fit_into_their_arrays() {
     const auto with_cache = cached->make_worker(0), without = uncached->make_worker(0);
     const SpecialIds special = {SpecialTokens({"<|x|>"}), {300}};
     std::mt19937 random(12);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 60; ++round) {
         // Mostly, one byte is a pre-token, and pieces are as long as possible or a little longer.
         std::string line;
         const size_t length = round % 2 ? 55 + random() % 15 : 120 + random() % 15;

@@ -39,14 +39,20 @@ def machine_line():
     return ", ".join(f"{key} {value}" for key, value in machine_info().items())
 
 
-def cpu_model():
+def cpu_model(file="/proc/cpuinfo"):
+    """Return the name of the CPU, and its family and model if the name contains no number."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        lines = Path(file).read_text().splitlines()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        lines = []
+    pairs = (line.split(":", 1) for line in reversed(lines) if ":" in line)
+    found = {key.strip(): value.strip() for key, value in pairs}
+    name = found.get("model name")
+    if not name:
+        return platform.processor() or platform.machine()
+    if any(character.isdigit() for character in name) or "cpu family" not in found:
+        return name
+    return f"{name} (family {found['cpu family']}, model {found['model']})"
 
 
 def in_new_process(script, *words, **variables):

@@ -38,6 +38,8 @@ _CHECKED = (
     range(0x2F800, 0x2FA20),
 )
 _BLOCK = 32
+_MAX_UNAIDED = 1 << 24
+"""Number of characters that `unicodedata` checks in the time in which tables are made, 20 ms."""
 _JOINING, _OTHER = 254, 255
 """Classes of characters; see native/unicode/normal_characters.hpp."""
 _HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
@@ -329,7 +331,7 @@ def doubtful_runs(normalizer: str | None) -> Callable[[str | bytes], list[tuple[
         return lambda text: []
     if NormalCharacters is None:
         return lambda text: [] if text.isascii() else [(0, len(text))]
-    return NormalCharacters(normalizer, lambda: _tables(normalizer)).runs
+    return NormalCharacters(normalizer, lambda: _tables(normalizer), _MAX_UNAIDED).runs
 
 
 def _tables(normalizer: str) -> tuple[bytearray, set[tuple[int, int]]]:

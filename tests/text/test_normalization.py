@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
+import re
 import sys
 import time
 import unicodedata
@@ -35,6 +36,16 @@ except ImportError:  # not built
 # `cs336_basics.text` names a lazy copy of this module, whose names cannot be replaced.
 normalization = importlib.import_module("cs336_basics.text.normalization")
 
+
+@pytest.fixture(params=[0, 1 << 60], ids=["tables", "unicodedata"])
+def way(request, monkeypatch):
+    """Let the tables of native/unicode/normal_characters.hpp decide, or `unicodedata`."""
+    monkeypatch.setattr(normalization, "_MAX_UNAIDED", request.param)
+    doubtful_runs.cache_clear()
+    yield
+    doubtful_runs.cache_clear()
+
+
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
 
 
@@ -60,6 +71,7 @@ def random_texts(seed: int, number: int) -> list[str]:
     return ["".join(character() for _ in range(chooser.randrange(9))) for _ in range(number)]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_the_check_equals_unicodedata(normalizer):
     for text in random_texts(1, 1000):
@@ -87,6 +99,8 @@ CONTEXTS = [
 @pytest.mark.parametrize(
     "context", ["{}", *(pytest.param(c, marks=pytest.mark.slow) for c in CONTEXTS)], ids=ascii
 )
+@pytest.mark.parametrize("way", [0], ids=["tables"], indirect=True)
+@pytest.mark.usefixtures("way")
 def test_every_character_is_normalized_in_every_context(normalizer, context):
     text = "\n".join(context.replace("{}", character) for character in EVERY_CHARACTER)
     expected = unicodedata.normalize(normalizer, text)
@@ -113,16 +127,21 @@ def check_random_texts(seed: int, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [100, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("way")
 def test_random_texts_equal_unicodedata(number):
     check_random_texts(number, number)
 
 
 @pytest.mark.parametrize("simd_level", simd_levels())
 def test_every_simd_level_equals_unicodedata(simd_level):
-    code = "from tests.text.test_normalization import *; check_random_texts(5, 60)"
+    code = (
+        "from tests.text.test_normalization import *;"
+        "normalization._MAX_UNAIDED = 0; check_random_texts(5, 60)"
+    )
     run_python(code, cwd=Path(__file__).parents[2], CS336_SIMD=simd_level)
 
 
+@pytest.mark.usefixtures("way")
 def test_text_that_is_normalized_is_returned_itself():
     text = "Ünïcode “naïve” 中文。 नमस्ते שָׁלוֹם ภาษาไทย বাংলা p̄"
     for form in NORMALIZERS:
@@ -133,6 +152,7 @@ def test_text_that_is_normalized_is_returned_itself():
     assert not doubtful_runs("NFC")(unicodedata.normalize("NFC", text))
 
 
+@pytest.mark.usefixtures("way")
 def test_many_marks_take_linear_time_in_the_check():
     text = "a" + "\u0327" * 200_000 + "\u0301"
     start = time.process_time()
@@ -141,6 +161,7 @@ def test_many_marks_take_linear_time_in_the_check():
     assert time.process_time() - start < 1  # 0.01 s
 
 
+@pytest.mark.usefixtures("way")
 def test_many_marks_that_change_places_take_linear_time():
     text = "a" + "\u0301\u0323" * 50_000
     start = time.process_time()
@@ -150,6 +171,7 @@ def test_many_marks_that_change_places_take_linear_time():
     assert found == "ạ" + "\u0323" * 49_999 + "\u0301" * 50_000
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_long_runs_of_marks_equal_unicodedata(normalizer):
     chooser = random.Random(4)
@@ -172,21 +194,46 @@ def test_without_extensions_the_check_is_the_same(normalizer, monkeypatch):
         assert is_normalized(text.encode(), normalizer) == expected
 
 
-def test_the_tables_are_made_for_a_changed_text_or_after_many_characters(monkeypatch):
+def test_the_tables_are_made_after_many_characters(monkeypatch):
     pytest.importorskip("cs336_basics.text._normalization")
     made, tables = [], normalization._tables
     monkeypatch.setattr(normalization, "_tables", lambda form: made.append(form) or tables(form))
     runs = doubtful_runs.__wrapped__("NFC")
     assert runs("é 猫\ud800") == runs("é 猫".encode()) == runs("e" * 100_000_000) == []
+    assert runs("é be\u0301") == [(3, 5)]
+    assert runs("é be\u0301".encode()) == [(4, 7)]
     assert made == []
-    assert runs("be\u0301") == [(1, 3)]
+    assert runs("e\u0301" * 1_000_000) == [(0, 2_000_000)]
     assert made == ["NFC"]
     runs = doubtful_runs.__wrapped__("NFD")
     for _ in range(40):
         assert runs("猫" * 500_000) == []
     assert made == ["NFC", "NFD"]
+    assert doubtful_runs.__wrapped__("NFKC")("猫" * 20_000_000) == []
+    assert made == ["NFC", "NFD", "NFKC"]
 
 
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_without_tables_the_runs_end_before_ascii(normalizer, monkeypatch):
+    pytest.importorskip("cs336_basics.text._normalization")
+    monkeypatch.setattr(normalization, "_tables", None)
+    runs = doubtful_runs.__wrapped__(normalizer)
+    chooser = random.Random(6)
+    words = ["", "x" * 15, "x" * 16, "much longer ASCII, ", "é", "½", "e\u0301", "…", "𝔄", "가"]
+    for _ in range(3000):
+        text = "".join(chooser.choices(words, k=chooser.randrange(6)))
+        data = text.encode()
+        found = [
+            match.span()
+            for match in re.finditer(r"[\x00-\x7f]?[^\x00-\x7f]+", text)
+            if not unicodedata.is_normalized(normalizer, match[0])
+        ]
+        assert runs(text) == found
+        in_bytes = [(len(text[:i].encode()), len(text[:j].encode())) for i, j in found]
+        assert runs(data) == in_bytes
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_every_normalized_character_has_an_origin(normalizer):
     for text in random_texts(3, 1000):

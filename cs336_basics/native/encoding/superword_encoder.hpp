@@ -472,13 +472,20 @@ class SuperwordEncoder final : public Encoder {
     mutable std::unique_ptr<TypedEncoder<Id>> whole_;
 };
 
+// Whether a pre-token may contain several words. Otherwise, two steps do not pay, although a merge
+// may join a bracket and a letter.
+inline bool may_contain_words(const Scanner& scanner) {
+    const uint8_t words[] = {'a', ' ', 'a'};
+    return !scanner.exists() || !scanner.is_safe_cut(words, 1);
+}
+
 template <class Id>
 std::unique_ptr<Encoder> make_typed_encoder(const uint32_t* byte_ids, const uint32_t* merges,
                                             const std::vector<Join>& joins, size_t cache_bytes,
                                             Scanner scanner, SimdLevel simd_level,
                                             const WholeWords& whole_words = {},
                                             const Words* words = nullptr) {
-    if (whole_words.empty()) {
+    if (whole_words.empty() && may_contain_words(scanner)) {
         SuperwordMerges<Id> superwords(merges, joins);
         if (superwords.are_useful()) {
             return std::make_unique<SuperwordEncoder<Id>>(byte_ids, merges, joins,

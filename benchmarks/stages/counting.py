@@ -11,7 +11,7 @@ from benchmarks.corpora import EOT, head_of
 from benchmarks.machine import spawned
 from cs336_basics.counting import count_words
 from cs336_basics.counting._counting import count_files
-from cs336_basics.counting.count_words import DEFAULT_BLOCK_SIZE
+from cs336_basics.counting.count_words import FILE_BLOCK_SIZE
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting import Splitter
@@ -29,7 +29,7 @@ def at_simd_level(level, path):
     """Count with compiled code in one thread, at one SIMD level."""
     size = path.stat().st_size
     buffers, _ = count_files(
-        [path], [size], [EOT], "gpt2", 1, "replace", DEFAULT_BLOCK_SIZE, simd_level=level
+        [path], [size], [EOT], "gpt2", 1, "replace", FILE_BLOCK_SIZE, simd_level=level
     )
     return WordCounts.of_buffers(buffers, "gpt2", [EOT])
 

@@ -263,8 +263,10 @@ def checked_column(path: str, column: str | None, names: Sequence[str]) -> str:
 
     Raises:
         MissingFieldError: If the column is missing or not given.
-        ValueError: If several columns have this name.
+        ValueError: If there are no columns, or several columns have this name.
     """
+    if not names:
+        raise InputError("has no columns, so it contains no text", place=path)
     if column is None or column not in names:
         raise MissingFieldError(path, "column", column, names)
     if list(names).count(column) > 1:

@@ -205,3 +205,11 @@ def test_bad_tables_are_rejected(tmp_path, name):
     path.write_bytes(b"FEA1 the first version of feather")
     with rejects(None, path):
         Corpus(path, column="text")
+
+
+@pytest.mark.parametrize("column", [None, "text"])
+def test_a_table_without_columns_is_rejected(tmp_path, column):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({}), path)
+    with rejects(None, "no columns", place=path):
+        Corpus(path, column=column)

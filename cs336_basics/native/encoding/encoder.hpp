@@ -22,6 +22,7 @@
 #include "base/hashing.hpp"
 #include "base/memory.hpp"
 #include "base/word_key.hpp"
+#include "encoding/gaps.hpp"
 #include "encoding/join_filter.hpp"
 #include "encoding/joined_spans.hpp"
 #include "encoding/line_cutter.hpp"
@@ -730,21 +731,6 @@ class TypedEncoder final : public Encoder {
             });
             num_gaps_ = 0;
             return end;
-        }
-
-        // Write the ids of the gaps with `write(i, out)`, and shift the ids that follow each gap.
-        // Returns the end of the ids.
-        template <class Write>
-        static CS336_INLINE Id* close_gaps(const Gap* gaps, size_t num_gaps, Id* end, Write write) {
-            Id* out = gaps[0].begin;
-            for (size_t i = 0; i < num_gaps; ++i) {
-                out = write(i, out);
-                const Id* const next = gaps[i].begin + gaps[i].length;
-                const size_t num_known = (i + 1 < num_gaps ? gaps[i + 1].begin : end) - next;
-                std::memmove(out, next, num_known * sizeof(Id));
-                out += num_known;
-            }
-            return out;
         }
 
         // Encode a new word by its segments, which are mostly in the cache.

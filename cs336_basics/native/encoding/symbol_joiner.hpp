@@ -10,6 +10,7 @@
 #include "base/compiler.hpp"
 #include "base/memory.hpp"
 #include "base/simd_level.hpp"
+#include "encoding/gaps.hpp"
 #include "encoding/superwords.hpp"
 #include "word_merging/merge_table.hpp"
 #include "word_merging/word_group_merger.hpp"
@@ -163,14 +164,9 @@ class SymbolJoiner {
     // of the ids.
     CS336_NOINLINE Id* fill_gaps(Id* end) {
         group_.merge();
-        Id* out = gaps_[0].begin;
-        for (size_t i = 0; i < num_gaps_; ++i) {
-            out = group_.ids(i, out);
-            const Id* const next = gaps_[i].begin + gaps_[i].length;
-            const size_t num_known = size_t((i + 1 < num_gaps_ ? gaps_[i + 1].begin : end) - next);
-            std::memmove(out, next, num_known * sizeof(Id));
-            out += num_known;
-        }
+        Id* const out = close_gaps(gaps_, num_gaps_, end, [this](size_t i, Id* at) {
+            return group_.ids(i, at);
+        });
         group_.clear();
         num_gaps_ = 0;
         return out;

@@ -15,7 +15,7 @@ from cs336_basics._support.simd_levels cimport (
     SimdLevel, available_levels, default_level, simd_level_of,
 )
 
-from cs336_basics.model.shapes import weights as weights_of
+from cs336_basics.model.shapes import named_shapes
 
 
 cdef extern from "base/compiler.hpp" namespace "cs336" nogil:
@@ -308,8 +308,7 @@ cdef int copy_below(str name, const int64_t[::1] numbers, Py_ssize_t count, int6
 
 cdef int check_shapes(config, dict weights, angles) except -1:
     """Raise ValueError unless the arrays have the shapes that a configuration determines."""
-    expected = {name: weight.shape for weight in weights_of(config) for name in weight.names()}
-    if {name: array.shape for name, array in weights.items()} != expected:
+    if {name: array.shape for name, array in weights.items()} != dict(named_shapes(config)):
         raise ValueError("the weights do not have the names and shapes of the configuration")
     table = config.context_length, config.d_head // 2
     if angles is not None and [array.shape for array in angles] != [table, table]:

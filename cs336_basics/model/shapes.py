@@ -109,6 +109,17 @@ def weights(config: ModelConfig) -> list[Weight]:
     return found
 
 
+def named_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the key in the state dict and the shape of each weight of a TransformerLM.
+
+    They are not kept in memory, so the first wrong tensor of a file ends a check, even if the
+    configuration has a billion blocks.
+    """
+    for weight in weights(config):
+        for name in weight.names():
+            yield name, weight.shape
+
+
 def products(config: ModelConfig) -> list[Weight]:
     """Return the weights that multiply each token's features: matrices and the head."""
     return [weight for weight in weights(config) if len(weight.shape) == 2 and weight.uses]

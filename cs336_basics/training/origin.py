@@ -30,7 +30,7 @@ from cs336_basics.data.prepare import with_special_tokens
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
 from cs336_basics.model.resizing import transfer_embeddings
-from cs336_basics.model.shapes import weights
+from cs336_basics.model.shapes import named_shapes
 from cs336_basics.tokenizer import Tokenizer, token_origins
 from cs336_basics.training.config import OriginConfig, TrainConfig
 from cs336_basics.training.config_files import load_config
@@ -93,10 +93,7 @@ class Origin:
             ValueError: If a file is damaged, or a tensor is missing or has another shape.
         """
         found = dict(_shapes_in(self.files))
-        expected = (
-            (name, weight.shape) for weight in weights(self.config) for name in weight.names()
-        )
-        for name, shape in expected:  # the first missing tensor ends a loop over a billion layers
+        for name, shape in named_shapes(self.config):
             tensor = self.name_in_files(name)
             if found.get(tensor) != shape:
                 raise InputError(

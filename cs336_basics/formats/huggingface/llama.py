@@ -23,7 +23,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import build
 from cs336_basics.formats.model_families import FAMILY_NAMES, family_of
 from cs336_basics.model.config import ModelConfig
-from cs336_basics.model.shapes import weights
+from cs336_basics.model.shapes import named_shapes
 
 _TOP = {
     "token_embeddings.weight": "model.embed_tokens.weight",
@@ -265,8 +265,7 @@ def state_from_llama(config: ModelConfig, state: Mapping[str, Tensor]) -> dict[s
                 remedy="remove the tensor, or set tie_word_embeddings to false",
             )
     found: dict[str, Tensor] = {}
-    expected = ((name, weight.shape) for weight in weights(config) for name in weight.names())
-    for name, shape in expected:  # the first missing tensor ends a loop over a billion layers
+    for name, shape in named_shapes(config):
         theirs = llama_name(name)
         value = given.pop(theirs, None)
         if value is None:

@@ -735,6 +735,7 @@ class TypedEncoder final : public Encoder {
 
         // Encode a new word by its segments, which are mostly in the cache.
         Id* encode_new_word(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
+            cache_.prefetch_seen(key);
             SegmentCutter cutter(joins_, word, length);
             const uint8_t* start;
             uint32_t ends[SegmentCutter::CAPACITY];
@@ -760,6 +761,7 @@ class TypedEncoder final : public Encoder {
         // cache.
         CS336_NOINLINE Id* encode_new_line(const WordKey& key, const uint8_t* word, size_t length,
                                            Id* out) {
+            cache_.prefetch_seen(key);
             out = fill_gaps(out);
             LineCutter cutter(joins_, word, length);
             const uint8_t* start;

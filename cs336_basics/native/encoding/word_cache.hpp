@@ -200,11 +200,16 @@ class WordCache {
                 return true;
             }
         }
-        uint8_t& seen = seen_[key.hash >> (64 - SEEN_BITS)];
+        uint8_t& seen = seen_[index_of_seen(key)];
         const uint8_t next_bits = uint8_t(key.hash >> (56 - SEEN_BITS)) | 1;
         const bool equal = seen == next_bits;
         seen = next_bits;
         return equal;
+    }
+
+    // Prefetch the byte that `was_seen` reads.
+    void prefetch_seen(const WordKey& key) const {
+        if (seen_) CS336_PREFETCH(&seen_[index_of_seen(key)]);
     }
 
     // Insert the ids of a word that is not in the cache, if the budget allows.
@@ -242,6 +247,8 @@ class WordCache {
         std::unique_ptr<uint8_t[]> bytes;
         size_t size;
     };
+
+    static size_t index_of_seen(const WordKey& key) { return key.hash >> (64 - SEEN_BITS); }
 
     // The offset of the ids in a record, after the bytes of a long word.
     static size_t ids_offset(const WordKey& key) {

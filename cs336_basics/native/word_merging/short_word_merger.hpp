@@ -87,11 +87,12 @@ CS336_INLINE ShortWordChange merge_pair(const MergeTable<Id>& merges, ShortWord<
 // The lowest number that is at least `first`, or UNRANKED. With all merges, `first` is 0.
 template <class Kept>
 CS336_INLINE int32_t least_number(const int32_t* numbers, uint32_t capacity, int32_t first) {
-    int32_t least = UNRANKED;
-    for (uint32_t i = 0; i < capacity; ++i) {
-        const bool is_left = Kept::ALL || numbers[i] >= first;
-        least = std::min(least, is_left ? numbers[i] : UNRANKED);
-    }
+    const auto left = [&](uint32_t i) {
+        return Kept::ALL || numbers[i] >= first ? numbers[i] : UNRANKED;
+    };
+    // With `least = UNRANKED` at the beginning, GCC does not vectorize the loop.
+    int32_t least = left(0);
+    for (uint32_t i = 1; i < capacity; ++i) least = std::min(least, left(i));
     return least;
 }
 

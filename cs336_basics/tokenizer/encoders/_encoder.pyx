@@ -32,7 +32,7 @@ from cs336_basics.text.text_views cimport (
 from cs336_basics.tokenizer._usual_calls cimport Rest, UsualCalls
 from cs336_basics.tokenizer._vocabulary cimport CppWords, Words
 from cs336_basics.tokenizer.encoders._decoder cimport Decoder
-from cs336_basics.tokenizer.encoders.arrays cimport array_of
+from cs336_basics.tokenizer.encoders.arrays cimport array_of, elements_of, new_array
 
 from cs336_basics._support.lazy import np
 from cs336_basics.splitting.splitter import has_scanner
@@ -448,35 +448,62 @@ cdef class Encoder:
             raise ValueError("there must be one place for each text")
         return self.encode_in_threads(texts, views, special, num_workers, &dropout.dropout)
 
-    cdef encode_copied(self, text, TextView view, SpecialSet special):
-        """Return the ids of a text, which are copied from a worker to an array of their size."""
-        cdef Worker worker = self.acquire()
+    cdef size_t encode_in_worker(
+        self, Worker worker, text, TextView view, SpecialSet special
+    ) except? 0:
+        """Write the ids of a part of `text` to a worker's output and return their number."""
         cdef EncodingWorker* cpp_worker = worker.worker.get()
         cdef size_t num_ids = 0
         cdef Failure failure
-        try:
-            if view.length < MIN_WITHOUT_GIL:
+        if view.length < MIN_WITHOUT_GIL:
+            failure = encode_text(cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
+        else:
+            with nogil:
                 failure = encode_text(
                     cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
-            else:
-                with nogil:
-                    failure = encode_text(
-                        cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
-            check(failure, text)
-            return array_of(cpp_worker.output.data(), num_ids, self.type_number, self.id_size)
+        check(failure, text)
+        return num_ids
+
+    cdef encode_copied(self, text, TextView view, SpecialSet special):
+        """Return the ids of a text, which are copied from a worker to an array of their size."""
+        cdef Worker worker = self.acquire()
+        cdef size_t num_ids
+        try:
+            num_ids = self.encode_in_worker(worker, text, view, special)
+            return array_of(
+                worker.worker.get().output.data(), num_ids, self.type_number, self.id_size)
         finally:
             self.release(worker)
 
     cdef encode_spans(self, text, vector[TextView]& spans, SpecialSet special):
         """Return the ids of a text, which is encoded span by span in this thread."""
-        # An array with room for one id per byte would be new memory in every call, and page faults
-        # would take an eighth of the time. The memory of the parts and of the result is used again.
+        # An array with room for one id per byte would be so large that every call gets new memory
+        # for it, and page faults would take an eighth of the time. So estimate its size.
+        cdef Worker worker = self.acquire()
         cdef TextView view
-        parts = []
+        cdef size_t num_ids, total = 0, room = 0, encoded = 0, length = 0
         for view in spans:
-            parts.append(self.encode_copied(text, view, special))
-            PyErr_CheckSignals()
-        return np.concatenate(parts)
+            length += view.length
+        ids = new_array(0, self.type_number)
+        try:
+            for view in spans:
+                num_ids = self.encode_in_worker(worker, text, view, special)
+                encoded += view.length
+                if total + num_ids > room:
+                    room = total + num_ids + <size_t>(
+                        MORE_THAN_ESTIMATED * (total + num_ids) / encoded * (length - encoded))
+                    larger = new_array(room, self.type_number)
+                    memcpy(elements_of(larger), elements_of(ids), total * self.id_size)
+                    ids = larger
+                memcpy(<char*>elements_of(ids) + total * self.id_size,
+                       worker.worker.get().output.data(), num_ids * self.id_size)
+                total += num_ids
+                PyErr_CheckSignals()
+        finally:
+            self.release(worker)
+        larger = None
+        ids.resize(total, refcheck=False)
+        return ids
 
     cdef encode_in_threads(
         self, texts, vector[TextView]& views, SpecialSet special, int num_workers,

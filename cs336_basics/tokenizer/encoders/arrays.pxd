@@ -35,7 +35,7 @@ cdef extern from *:
     void** cs336_numpy_api
     int cs336_read_numpy_api(object module) except -1
     object cs336_new_array(Py_ssize_t size, int type_number)
-    void* cs336_elements(object array)
+    void* elements_of "cs336_elements" (object array)
 
 
 cdef inline object new_array(Py_ssize_t size, int type_number):
@@ -53,5 +53,5 @@ cdef inline object array_of(const void* elements, Py_ssize_t size, int type_numb
                             size_t element_size):
     """Return a copy of elements as an array."""
     array = new_array(size, type_number)
-    memcpy(cs336_elements(array), elements, size * element_size)
+    memcpy(elements_of(array), elements, size * element_size)
     return array

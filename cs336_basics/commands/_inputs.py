@@ -57,7 +57,9 @@ def saved_stdin() -> str:
     return path
 
 
-def say_directories(inputs: Iterable[str], format: str | None = None) -> None:
+def say_directories(
+    inputs: Iterable[str], format: str | None = None, field: str | None = None
+) -> None:
     """Print the files in each input that is a directory, and what was left out."""
     from cs336_basics.text.paths import find_files
 
@@ -65,7 +67,7 @@ def say_directories(inputs: Iterable[str], format: str | None = None) -> None:
         is_directory = os.path.isdir(name)
         if not is_directory and "**" not in name:
             continue
-        found = find_files(name, format)
+        found = find_files(name, format, field)
         if is_directory:
             say(f"{name}: {counted(len(found.files), 'file')}")
             for file in found.files[:_MOST_LISTED]:

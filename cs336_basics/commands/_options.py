@@ -116,7 +116,7 @@ class TextOptions(Checked):
             max_piece_bytes=self.max_piece_bytes,
         )
         if listed:
-            say_directories(self.input, self.format)
+            say_directories(self.input, self.format, self.field)
         return corpus
 
 
@@ -163,7 +163,7 @@ class SeveralTexts(Checked):
         from cs336_basics.text.sources import check_options_are_used
 
         given: dict[str, Any] = {"field": self.field, "column": self.column}
-        say_directories(names if listed else (), self.input_format)
+        say_directories(names if listed else (), self.input_format, self.field)
         files = [saved_stdin() if name == STDIN else name for name in names]
         how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
         corpora = [Corpus(file, allow_unused=True, **how) for file in files]

@@ -69,7 +69,7 @@ def _run(command: CommandLine, world: World) -> int:
             for paths in (data.train_path, mixed, data.valid_path):
                 if run is None:  # a resumed run reads the files that it has recorded
                     named = [paths] if isinstance(paths, str) else paths or ()
-                    say_directories(named, data.format)
+                    say_directories(named, data.format, data.text_field)
             command.choose_fast_path(num_processes=world.size)
             if run is None:
                 run = create_run(command.config, command.options.run_dir)

@@ -312,7 +312,9 @@ def _mixture(options: Options) -> Mixture:
         sources = [source for corpus in corpora for source in corpus.sources]
         check_options_are_used(sources, field=options.field, column=options.column)
         say_directories(
-            (portion.path for portion, part in parts.items() if part.corpus), options.format
+            (portion.path for portion, part in parts.items() if part.corpus),
+            options.format,
+            options.field,
         )
     return Mixture(parts, options.temperature, options.save_counts)
 

@@ -148,6 +148,11 @@ class DataConfig(Checked):
                 )
 
     @property
+    def text_field(self) -> str | None:
+        """JSON Lines field that contains the text, or the answers of instruction data."""
+        return self.answer_field or self.field
+
+    @property
     def has_turns(self) -> bool:
         """Whether the data are prompts and answers."""
         return self.answer_field is not None

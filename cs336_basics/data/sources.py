@@ -152,7 +152,7 @@ def find_sources(data: DataConfig, prepared: Path | None = None) -> Found:
             known = recorded_files(prepared, name, absolute_paths(paths))
         source = _find(f"data.{key}", known or paths, data)
         if known:
-            new_files.extend(_absent_from(known, paths, data.format))
+            new_files.extend(_absent_from(known, paths, data))
         named[name] = absolute_paths(paths), source
         return source
 
@@ -162,7 +162,7 @@ def find_sources(data: DataConfig, prepared: Path | None = None) -> Found:
         paths = tuple(path for path in paths if not _is_empty(path)) or paths
     if isinstance(paths, tuple) and len(paths) <= MOST_DIVIDED and data.valid_path is None:
         if prepared is None:  # otherwise, some files may be gone
-            _expanded("data.train_path", paths, data.format)
+            _expanded("data.train_path", paths, data)
         parts = [found(f"train_path {i}", "train_path", path) for i, path in enumerate(paths, 1)]
         train.append(TrainingCorpus("", 1.0, tuple(parts)))
     elif paths is not None:
@@ -180,12 +180,10 @@ def find_sources(data: DataConfig, prepared: Path | None = None) -> Found:
     return Found(tuple(train), valid, named, tuple(new_files))
 
 
-def _absent_from(
-    known: Sequence[str], paths: str | tuple[str, ...], format: str | None
-) -> list[str]:
+def _absent_from(known: Sequence[str], paths: str | tuple[str, ...], data: DataConfig) -> list[str]:
     """Return the files that paths stand for now, except the known ones."""
     try:
-        files = expand_paths(paths, format)
+        files = expand_paths(paths, data.format, data.text_field)
         return [file for file in files if absolute_path(file) not in known]
     except (OSError, InputError):  # only a note depends on it
         return []
@@ -201,7 +199,7 @@ def _named_as_in_config() -> Iterator[None]:
 
 
 def _find(key: str, paths: str | tuple[str, ...], data: DataConfig) -> TextOrTokens:
-    files = _expanded(key, paths, data.format)
+    files = _expanded(key, paths, data)
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
         raise InputError(f"must contain text, got only empty files: {shown}", argument=key)
@@ -225,10 +223,10 @@ def _find(key: str, paths: str | tuple[str, ...], data: DataConfig) -> TextOrTok
     return TokenFiles(files)
 
 
-def _expanded(key: str, paths: str | tuple[str, ...], format: str | None) -> tuple[str, ...]:
+def _expanded(key: str, paths: str | tuple[str, ...], data: DataConfig) -> tuple[str, ...]:
     """Return the files that paths stand for, which must be all text or all token files."""
     try:
-        files = expand_paths(paths, format)
+        files = expand_paths(paths, data.format, data.text_field)
     except FileNotFoundError as error:
         raise MissingFileError(str(error), argument=key) from None
     except InputError as error:
@@ -253,7 +251,7 @@ def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
     with _named_as_in_config():
         corpus = Corpus(
             files,
-            field=data.answer_field or data.field,
+            field=data.text_field,
             column=data.column,
             errors=data.errors,
             format=data.format,

@@ -98,7 +98,7 @@ class Corpus:
                 raise InputTypeError(
                     f"must be a str or None, got {short_repr(value)}", argument=option
                 )
-        files = expand_paths(paths, format)
+        files = expand_paths(paths, format, field)
         if not files:
             raise InputError("must contain at least one file", argument="paths")
         sources = open_sources(

@@ -48,21 +48,25 @@ class FoundFiles(NamedTuple):
     """Number of files in directories that were left out because of their ending."""
 
 
-def expand_paths(paths: PathsLike, format: str | None = None) -> tuple[str, ...]:
+def expand_paths(
+    paths: PathsLike, format: str | None = None, field: str | None = None
+) -> tuple[str, ...]:
     """Expand paths, globs and directories into file names; see `Corpus`."""
-    return find_files(paths, format).files
+    return find_files(paths, format, field).files
 
 
-def find_files(paths: PathsLike, format: str | None = None) -> FoundFiles:
+def find_files(paths: PathsLike, format: str | None = None, field: str | None = None) -> FoundFiles:
     """Expand paths, globs and directories; see `Corpus`. Also return what was skipped.
 
     Args:
         paths: See `Corpus`.
         format: Format of all files. If None, a directory's files with a single JSON value, such as
             package.json, are skipped: they are neither text nor JSON Lines.
+        field: Field of JSON Lines that contains the text. A .json file with one line is skipped if
+            it does not have this field.
     """
     found = FoundFiles((), {}, Counter())
-    files = [file for name in _names_of(paths) for file in _expand(name, found, format)]
+    files = [file for name in _names_of(paths) for file in _expand(name, found, format, field)]
     return found._replace(files=tuple(files))
 
 
@@ -101,7 +105,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
     return tuple(several)
 
 
-def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
+def _expand(name: str, found: FoundFiles, format: str | None, field: str | None) -> list[str]:
     """Return the files that a path, glob, directory or URL stands for. Note the rest in `found`."""
     if is_url(name):
         urls = matching_urls(name)
@@ -129,7 +133,7 @@ def _expand(name: str, found: FoundFiles, format: str | None) -> list[str]:
             remedy=IN_MEMORY,
         ) from None
     if stat.S_ISDIR(mode):
-        return _files_in(name, found, format)
+        return _files_in(name, found, format, field)
     if not stat.S_ISREG(mode):
         raise InputError(
             f"{name!r} is a pipe or a device, which cannot be read in chunks",
@@ -161,7 +165,9 @@ def _num_parts(path: str) -> int:
     return path.replace(os.sep, "/").count("/") + 1
 
 
-def _files_in(directory: str, found: FoundFiles, format: str | None) -> list[str]:
+def _files_in(
+    directory: str, found: FoundFiles, format: str | None, field: str | None
+) -> list[str]:
     """Return the files with known endings in a directory and its subdirectories, sorted.
 
     Note in `found` what was left out.
@@ -169,7 +175,7 @@ def _files_in(directory: str, found: FoundFiles, format: str | None) -> list[str
     Raises:
         ValueError: If there are no such files.
     """
-    files = []
+    files, single = [], []
     for folder, folders, names in os.walk(directory):
         entered = []
         for name in sorted(name for name in folders if not name.startswith(".")):
@@ -186,19 +192,21 @@ def _files_in(directory: str, found: FoundFiles, format: str | None) -> list[str
             if not has_known_ending(name):
                 found.endings[os.path.splitext(name)[1]] += 1
             elif os.path.isfile(path):
-                if format is None and is_single_json(path):
-                    found.skipped[path] = _SINGLE_JSON
+                if format is None and is_single_json(path, field):
+                    single.append(path)
                 else:
                     files.append(path)
             elif not os.path.exists(path):
                 found.skipped[path] = "a link without a file"
     if not files:
-        single = [path for path, kind in found.skipped.items() if kind == _SINGLE_JSON]
-        if single:
-            detected_format(single[0])  # raises the error that says how to read it
+        for path in single:
+            detected_format(path)  # raises the error that says how to read it
+        files, single = single, []  # files of one line, for which `field` must be given
+    if not files:
         raise InputError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
             "...)",
             remedy="pass files or a glob",
         )
+    found.skipped.update(dict.fromkeys(single, _SINGLE_JSON))
     return sorted(files)

@@ -93,9 +93,12 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
         except damaged as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # from the operating system, not the decompressor
-            raise InputError(
-                f"damaged or truncated after {done:,} decompressed bytes: {error}", place=str(path)
-            ) from None
+            what = (
+                f"damaged or truncated after {done:,} decompressed bytes"
+                if done
+                else "damaged, truncated or not compressed"
+            )
+            raise InputError(f"{what}: {error}", place=str(path)) from None
         if not block:
             return
         done += len(block)

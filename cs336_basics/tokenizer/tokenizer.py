@@ -89,6 +89,9 @@ class Tokenizer:
     backend releases the GIL while it encodes. The class methods, copies and pickles create a
     tokenizer without calling `__init__`.
 
+    Tokenizers are equal if they have the same `hash()`, and the same defaults for truncation and
+    padding, whatever their `cache_size` and `backend`.
+
     Raises:
         TypeError: If an item has the wrong type.
         ValueError: If two ids have the same bytes, an id is negative or does not fit in 32 bits, a
@@ -178,6 +181,23 @@ class Tokenizer:
         attributes = dict(state)
         self._set(attributes.pop("definition"), state["cache_size"], state["backend"])
         vars(self).update(attributes)  # includes attributes of subclasses
+
+    # A hash must not change while the tokenizer is the key of a dict, so it is computed from parts
+    # that `add_special_tokens` does not change.
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokenizer):
+            return NotImplemented
+        mine, others = self.definition, other.definition
+        return mine is others or (
+            hash(self) == hash(other)
+            and mine.length_settings == others.length_settings
+            and mine.digest == others.digest
+        )
+
+    def __hash__(self) -> int:
+        parts = self.definition
+        return hash((parts.words.num_merges, parts.ignore_merges, parts.normalizer))
 
     def __repr__(self) -> str:
         return (

@@ -14,8 +14,8 @@ _TEXT = f"{_PREFIX}str"
 _NUMBERS = tuple(_PREFIX + name for name in ("int", "float", "bool"))
 
 
-class TagError(yaml.MarkedYAMLError):
-    """A tag that the configuration would have to ignore."""
+class IgnoredError(yaml.MarkedYAMLError):
+    """A tag or a directive that the configuration would have to ignore."""
 
 
 class WordLoader(yaml.BaseLoader):
@@ -27,6 +27,17 @@ class WordLoader(yaml.BaseLoader):
     the type. Every other tag is an error.
     """
 
+    def scan_directive(self) -> Any:
+        """Return the next directive, which must be %YAML: PyYAML ignores names it does not know."""
+        directive: Any = super().scan_directive()
+        if directive.name != "YAML":
+            raise IgnoredError(
+                problem=f"a configuration must have no directive but %YAML, got "
+                f"{short_repr('%' + directive.name)}; remove the line",
+                problem_mark=directive.start_mark,
+            )
+        return directive
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Return the next node, after a check of its tag."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -35,7 +46,7 @@ class WordLoader(yaml.BaseLoader):
             isinstance(event, yaml.ScalarEvent) and tag in (_TEXT, *_NUMBERS)
         ):
             written = f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
-            raise TagError(
+            raise IgnoredError(
                 problem=f"a value must have no tag but !!str, !!int, !!float or !!bool, got "
                 f"{short_repr(written)}; remove the tag",
                 problem_mark=event.start_mark,

@@ -10,6 +10,8 @@ import pytest
 from cs336_basics._support.errors import MissingFileError
 from cs336_basics.text import Corpus
 from cs336_basics.text.paths import expand_paths, find_files
+from cs336_basics.text.sources import MissingFieldError
+from cs336_basics.text.sources.kinds import HEAD
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from tests.errors import rejects
@@ -107,6 +109,32 @@ def test_a_single_json_value_in_a_directory_is_skipped_unless_a_format_is_given(
     assert found.skipped == ({} if format else {str(single): "a single JSON value"})
     assert Corpus(tmp_path, field="text", format=format, allow_unused=True).files == found.files
     assert find_files(single).files == (str(single),)  # the user has named it
+
+
+@pytest.mark.parametrize("field", [None, "name", "text"])
+def test_a_json_file_of_one_line_in_a_directory_is_skipped_unless_it_has_the_field(tmp_path, field):
+    (tmp_path / "a.txt").write_text("text")
+    single = tmp_path / "package.json"
+    single.write_text('\ufeff{"name": "a", "version": "1"}\n\n', encoding="utf-8")
+    (tmp_path / "long.json").write_text(f'{{"name": "{"a" * HEAD}"}}')  # only its start is examined
+    found = find_files(tmp_path, field=field)
+    assert (str(single) in found.files) == (field == "name")
+    assert found.skipped == ({} if field == "name" else {str(single): "a single JSON value"})
+    assert str(tmp_path / "long.json") in found.files
+    if field is not None:
+        assert Corpus(tmp_path, field=field).files == found.files
+
+
+def test_a_directory_with_only_json_files_of_one_line_needs_their_field(tmp_path):
+    for name in ("b.json", "a.json"):
+        (tmp_path / name).write_text('{"body": "a"}')
+    assert find_files(tmp_path).files == (str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    assert not find_files(tmp_path).skipped
+    with rejects("field", kind=MissingFieldError):
+        Corpus(tmp_path)
+    (tmp_path / "deep").mkdir()
+    with rejects(None, "deep"):  # not the files of the first directory
+        find_files([tmp_path, tmp_path / "deep"])
 
 
 def test_a_directory_with_only_single_json_values_says_how_to_read_them(tmp_path):

@@ -61,6 +61,13 @@ def test_damaged_compressed_files_are_rejected(tmp_path, ending, damage):
         count([path], field="text" if "jsonl" in ending else None)
 
 
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_the_error_for_a_file_that_is_not_compressed_says_so(tmp_path, ending):
+    (tmp_path / f"a.txt.{ending}").write_text("Once upon a time")
+    with rejects(None, "damaged, truncated or not compressed", place=f"a.txt.{ending}"):
+        count([tmp_path / f"a.txt.{ending}"])
+
+
 def test_deleted_files_are_reported(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(json_lines(["a"]))

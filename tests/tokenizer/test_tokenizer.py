@@ -30,6 +30,7 @@ from cs336_basics.tokenizer import (
     token_parts,
     translate_token_file,
 )
+from cs336_basics.tokenizer.length_settings import LengthSettings
 from tests.errors import rejects
 from tests.processes import run_python
 from tests.tokenizer.examples import (
@@ -256,6 +257,42 @@ def test_equal_tokenizers_have_equal_pickles_in_every_process(tmp_path):
     for seed in "012":  # changes the order of sets
         done = run_python(PICKLED, tmp_path, PYTHONHASHSEED=seed)
         assert done.stdout.strip() == hashlib.sha256(pickle.dumps(first)).hexdigest()
+
+
+def test_tokenizers_are_equal_if_they_give_the_same_ids(tmp_path):
+    first = small_tokenizer((END, "<a>"))
+    first.save(tmp_path)
+    other = Tokenizer(first.vocab, first.merges, ["<a>", END], cache_size=0, backend="python")
+    for equal in (other, copy.copy(first), Tokenizer.from_directory(tmp_path)):
+        assert first == equal
+        assert hash(first) == hash(equal)
+    parts = first.definition
+    padding = {"strategy": "BatchLongest", "pad_id": 1}
+    for different in (
+        small_tokenizer((END,)),
+        small_tokenizer((END, "<b>")),
+        Tokenizer.of(parts.replaced(merges=first.merges[:-1])),
+        Tokenizer.of(parts.replaced(special_tokens=[END])),
+        Tokenizer.of(parts.replaced(pattern="cl100k")),
+        Tokenizer.of(parts.replaced(ignore_merges=True)),
+        Tokenizer.of(parts.replaced(normalizer="NFC")),
+        Tokenizer.of(parts.replaced(length_settings=LengthSettings(padding=padding))),
+        parts,
+        None,
+    ):
+        assert first != different
+
+
+@pytest.mark.parametrize("added", [["<a>"], ["\0", "e"]])
+def test_the_hash_stays_when_tokens_are_added(added):
+    tokenizer, unchanged = small_tokenizer(), small_tokenizer()
+    found = {tokenizer: 1}
+    tokenizer.add_special_tokens(added)
+    assert found[tokenizer] == 1
+    assert tokenizer != unchanged
+    assert unchanged not in found
+    unchanged.add_special_tokens(added)
+    assert found[unchanged] == 1
 
 
 def test_threads_can_share_a_tokenizer(make_small):

@@ -109,6 +109,8 @@ def test_null_is_none_only_for_optional_values(load):
         ("!key seed: 1", "line 1, column 1: .*'!key'"),
         ("seed: ! 1", "line 1, column 7: .*'!'"),
         ("seed: !<tag:example.com,2000:x> 1", "'tag:example.com,2000:x'"),
+        ("# a\n%include base.yaml\n---\nseed: 1", "line 2, column 1: .*'%include'; remove"),
+        ("%TAG ! tag:a,2000:\n---\nseed: 1", "line 1, column 1: .*'%TAG'"),
         ("seed: !!str [1]", "line 1, column 7: .*'!!str'"),
         ("seed: !!null 5", "'!!null'"),
         ("seed: !x" + "y" * 100_000 + " 1", "'!xyy"),
@@ -184,6 +186,10 @@ def test_a_tag_runs_nothing(load, tmp_path):
 def test_the_tags_of_plain_values_are_allowed(load):
     config = load("name: !!str 7\nseed: !!int 3\ndropout: !!float 1e-3\ncompile: !!bool on")
     assert (config.name, config.seed, config.dropout, config.compile) == ("7", 3, 1e-3, True)
+
+
+def test_the_version_of_yaml_is_allowed(load):
+    assert load("%YAML 1.1\n---\nseed: 3\n").seed == 3
 
 
 @pytest.mark.parametrize("name", NAMED_CONFIGS)

@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Mapping
 
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import check_has_all_bytes
 from cs336_basics.tokenizer.words import Pair
 
@@ -23,6 +24,10 @@ MAX_BYTES_PER_TOKEN = 32
 the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
 
 
+NO_RANK = (1 << 32) - 1
+"""tiktoken never joins a pair with this rank (`Rank::MAX` in its `src/lib.rs`)."""
+
+
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     """Return merges that, with `ignore_merges`, give the same ids as tiktoken.
 
@@ -30,9 +35,16 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     pre-token that equals it.
 
     Raises:
-        ValueError: If a byte is missing, or the tokens have too many bytes in total.
+        ValueError: If a byte is missing, a rank is NO_RANK, or the tokens have too many bytes in
+            total.
     """
     check_has_all_bytes(ranks)
+    for token, rank in ranks.items():
+        if rank == NO_RANK:
+            raise InputError(
+                f"ranks must be below {NO_RANK}, which tiktoken uses for pairs that are not "
+                f"tokens, got it for {short_repr(token)}"
+            )
     num_bytes, most = sum(map(len, ranks)), MAX_BYTES + MAX_BYTES_PER_TOKEN * len(ranks)
     if num_bytes > most:
         raise InputError(

@@ -109,12 +109,18 @@ def format_of_json(head: bytes, path: str) -> str:
     return "text"
 
 
-def is_single_json(path: str) -> bool:
-    """Return whether a .json file is a single JSON value instead of one object per line."""
+def is_single_json(path: str, field: str | None) -> bool:
+    """Return whether a .json file is a single JSON value instead of one object per line.
+
+    A file with one line, such as a minified package.json, is JSON Lines if it has the field.
+    """
     if named_format(path) != JSON:
         return False
     head = head_of(path)
-    return _starts_as_json(head) and not _is_json_lines(head)
+    if not _is_json_lines(head):
+        return _starts_as_json(head)
+    line = head.decode("utf-8", "replace").removeprefix("\ufeff").strip()
+    return len(head) < HEAD and "\n" not in line and field not in json.loads(line)
 
 
 def _starts_as_json(head: bytes) -> bool:

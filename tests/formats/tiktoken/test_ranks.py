@@ -197,6 +197,7 @@ def test_a_missing_file_or_byte_is_named(tmp_path):
         (b"== 256", (None, "line 257")),
         (b"YQ== 256", (None, "line 257", "b'a'", "rank 256")),
         (b"YWI= 255", (None, "line 257", "b'ab'", "rank 255")),
+        (b"YWI= 4294967295", (None, "4294967295", "b'ab'")),  # tiktoken does not join a and b
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, fields):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs336_basics._support.arguments import check_choice, checked_bool
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics._support.files import (
     check_is_free,
     new_directory_name,
@@ -154,16 +154,13 @@ def export_model(
         >>> run = load_run("runs/stories")
         >>> export_model(run.model, run.tokenizer, "huggingface", "exports/model")
     """
-    from cs336_basics.model.inspection import check_is_finite
+    from cs336_basics.model.inspection import check_has_ids, check_is_finite
 
     found = _model_format(model, tokenizer, to, options)
     checked_bool("overwrite", overwrite)
-    if tokenizer.vocab_size > model.config.vocab_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
-            f"{model.config.vocab_size:,}",
-            remedy="export the model with its own tokenizer",
-        )
+    check_has_ids(
+        model.config, tokenizer.vocab_size, remedy="export the model with its own tokenizer"
+    )
     check_is_finite(model)
     if found.is_file:
         replaced_file(output)

@@ -1,4 +1,4 @@
-"""A look into a model: whether its weights are finite, and its attention weights."""
+"""A look into a model: whether it can be used with a tokenizer, and its attention weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.nn import Module
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.model.attention import causal_attention
+from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.transformer import TransformerBlock, TransformerLM
 
 
@@ -18,8 +19,12 @@ class NonFiniteWeightsError(InputError):
 
 
 @torch.no_grad()
-def check_is_finite(model: Module) -> None:
+def check_is_finite(model: Module, place: str = "") -> None:
     """Check that no weight of a model is infinite or NaN.
+
+    Args:
+        model: The model.
+        place: Where the weights are from, for the message.
 
     Raises:
         NonFiniteWeightsError: If a weight is.
@@ -28,8 +33,30 @@ def check_is_finite(model: Module) -> None:
         # The sum is faster. It may overflow although all values are finite.
         if not (weight.sum().isfinite() or weight.isfinite().all()):
             raise NonFiniteWeightsError(
-                f"weight {name} must be finite, got inf or NaN", remedy="use an earlier checkpoint"
+                f"weight {name} must be finite, got inf or NaN",
+                remedy="use an earlier checkpoint",
+                place=place,
             )
+
+
+def check_has_ids(config: ModelConfig, num_ids: int, remedy: str, place: str = "") -> None:
+    """Check that a model has a row for each id of a tokenizer.
+
+    Args:
+        config: Configuration of the model.
+        num_ids: The tokenizer's `vocab_size`.
+        remedy, place: What to do, and where the tokenizer is, for the message.
+
+    Raises:
+        ValueError: If the tokenizer has more ids.
+    """
+    if num_ids > config.vocab_size:
+        raise InputError(
+            f"the tokenizer has {num_ids:,} ids, but the model's vocab_size is "
+            f"{config.vocab_size:,}",
+            remedy=remedy,
+            place=place,
+        )
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.generation.precision import Precision
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.config import context_fits
-from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
+from cs336_basics.model.inspection import check_has_ids, check_is_finite
 from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE
@@ -125,25 +125,17 @@ def load_run(
     run = RunDirectory(path)
     run.check_exists()
     source = run.find_checkpoint(checkpoint)
+    restore = "restore the run's own tokenizer"
     if not (file := run.tokenizer / TOKENIZER_FILE).exists():
-        raise MissingFileError(f"{file} does not exist", remedy="restore the run's own tokenizer")
+        raise MissingFileError(f"{file} does not exist", remedy=restore)
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     whole_config = load_config(run.config)
     config = whole_config.model
-    if tokenizer.vocab_size > config.vocab_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
-            f"vocab_size is {config.vocab_size:,}",
-            place=str(run.tokenizer),
-            remedy="restore the run's own tokenizer",
-        )
+    check_has_ids(config, tokenizer.vocab_size, restore, str(run.tokenizer))
     check_model_size(config, run, [source])
     model = TransformerLM(config)
     read_checkpoint(source, model, None, owner_of_run(run, whole_config, tokenizer))
-    try:
-        check_is_finite(model)
-    except NonFiniteWeightsError as error:
-        raise error.at(os.fspath(source)) from None
+    check_is_finite(model, os.fspath(source))
     model = model.to(choose_device(device))
     if device == "cpu":
         warn_if_threads_spin()

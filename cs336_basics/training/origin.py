@@ -28,7 +28,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
 from cs336_basics.data.prepare import with_special_tokens
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
+from cs336_basics.model.inspection import check_has_ids, check_is_finite
 from cs336_basics.model.resizing import transfer_embeddings
 from cs336_basics.model.shapes import named_shapes
 from cs336_basics.tokenizer import Tokenizer, token_origins
@@ -232,21 +232,14 @@ def _of_huggingface(directory: Path) -> Origin:
 
     def load() -> TransformerLM:
         model = load_model(directory)
-        try:
-            check_is_finite(model)
-        except NonFiniteWeightsError as error:
-            raise error.at(printable_path(directory)) from None
+        check_is_finite(model, printable_path(directory))
         return model
 
     found = find_model(directory)
     tokenizer = Tokenizer.from_pretrained(directory)
-    if tokenizer.vocab_size > found.config.vocab_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
-            f"{found.config.vocab_size:,}",
-            place=str(directory),
-            remedy="restore the model's own tokenizer",
-        )
+    check_has_ids(
+        found.config, tokenizer.vocab_size, "restore the model's own tokenizer", str(directory)
+    )
     return Origin(
         directory,
         found.config,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.errors import InputError, RunError
+from cs336_basics._support.errors import Argument, InputError, RunError
 from cs336_basics._support.validation import Count, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
@@ -61,7 +61,7 @@ class Options(RunOptions):
         for name, default in (("corpus_sample", None), ("nodes", 1), ("cores", None),
                               ("network", None)):  # fmt: skip
             if self.corpus_bytes is None and getattr(self, name) != default:
-                raise InputError(f"--{name.replace('_', '-')} requires --corpus-bytes")
+                raise InputError(("requires ", Argument("corpus_bytes")), argument=name)
 
 
 def estimate(command: CommandLine) -> None:

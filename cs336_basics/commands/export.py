@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from cs336_basics._support.errors import Argument
 from cs336_basics._support.validation import Checked, fields_of, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import CHECKPOINT, Command, UsageError
@@ -79,10 +80,11 @@ def export(options: Any) -> None:
     given = [name for name in SOURCES if getattr(options, name) is not None]
     if len(given) != 1:
         raise UsageError("give exactly one of --tokenizer DIR, --run DIR and --tokens FILE")
-    source, formats = f"--{given[0]}", SOURCES[given[0]]
+    source, formats = Argument(given[0]), SOURCES[given[0]]
     if options.to not in formats:
         raise UsageError(
-            f"must be one of {', '.join(formats)} for {source}, got {options.to}", argument="to"
+            (f"must be one of {', '.join(formats)} for ", source, f", got {options.to}"),
+            argument="to",
         )
     known = dict(fields_of(formats[options.to]))
     own = {name: getattr(options, name) for name in known}
@@ -95,7 +97,7 @@ def export(options: Any) -> None:
         unused.append("checkpoint")
     for name in unused:
         raise UsageError(
-            f"does not apply to {source} --to {options.to}",
+            ("does not apply to ", source, " ", Argument("to", options.to)),
             argument=name,
             remedy="remove it",
         )

@@ -285,7 +285,8 @@ def _check_has_no_text_options(options: Options) -> None:
                  "partial_counts"):  # fmt: skip
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
-            raise InputError(f"--{name.replace('_', '-')} {value} requires --input or --mix")
+            given = Argument(name, value)
+            raise InputError((given, " requires ", Argument("input"), " or ", Argument("mix")))
 
 
 def _mixture(options: Options) -> Mixture:
@@ -342,7 +343,7 @@ def _parity_sources(options: Options, files: contextlib.ExitStack) -> ParitySour
         "input", "mix", "sample", "counts", "save_counts", "ray", "partial_counts", "trace",
     ):  # fmt: skip
         if getattr(options, name):
-            raise UsageError(f"cannot be given with --{name.replace('_', '-')}", argument="parity")
+            raise UsageError(("cannot be given with ", Argument(name)), argument="parity")
     paths, dev = (
         [*map(os.path.expanduser, given)] for given in (options.parity, options.parity_dev)
     )
@@ -390,7 +391,7 @@ def _check_texts(options: Options) -> None:
         raise UsageError("nothing to train on", remedy="give --input, --mix, --parity or --counts")
     if options.mix and (options.input or options.counts):
         raise UsageError(
-            f"cannot be given with --{'input' if options.input else 'counts'}",
+            ("cannot be given with ", Argument("input" if options.input else "counts")),
             argument="mix",
             remedy="give every text a weight",
         )

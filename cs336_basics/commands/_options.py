@@ -58,6 +58,7 @@ INPUT_HELP = (
     "text, JSON Lines (.jsonl) or CSV, optionally .gz or .zst, or Parquet or Arrow; a file, a "
     "directory, a glob such as 'data/*.txt', or - for standard input"
 )
+CORPORA_HELP = f"{INPUT_HELP}; each input is a corpus"
 FIELD = option("JSON Lines field that contains the text", None, metavar="NAME")
 COLUMN = option("CSV, Parquet or Arrow column that contains the text", None, metavar="NAME")
 FORMAT = option(
@@ -83,6 +84,8 @@ CHECKPOINT = option(
     None,
     metavar="CHECKPOINT",
 )
+DATA_DIR = option("data directory (default: $CS336_DATA, or data)", None, metavar="DIR")
+OVERWRITE = option("replace existing output", False)
 DEVICE = option("device: cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
 
 
@@ -97,7 +100,7 @@ class TextOptions(Checked):
     errors: TextErrors = ERRORS
     max_piece_bytes: int = MAX_PIECE_BYTES
     num_workers: int | None = NUM_WORKERS
-    overwrite: bool = option("replace existing output", False)
+    overwrite: bool = OVERWRITE
 
     def corpus(self, listed: bool = True) -> Corpus:
         """Open the input as a Corpus.
@@ -138,7 +141,7 @@ TOKENIZERS_HELP = (
 class SeveralTexts(Checked):
     """Options for commands that read several texts, each on its own."""
 
-    input: Several = option(INPUT_HELP + "; each input is a corpus", argument="paths")
+    input: Several = option(CORPORA_HELP, argument="paths")
     field: str | None = FIELD
     column: str | None = COLUMN
     input_format: Format | None = option(

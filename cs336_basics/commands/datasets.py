@@ -10,7 +10,7 @@ from typing import Literal
 
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import DATA_DIR, Command
 from cs336_basics.data.datasets.listing import FileStatus, list_files
 from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
@@ -20,9 +20,7 @@ class Options(Checked):
     """List the datasets available for download, with their licenses, sizes and local state."""
 
     action: Literal["list"] = option("list", "list", metavar="ACTION", positional=True)
-    data_dir: Path | None = option(
-        "data directory (default: $CS336_DATA, or data)", None, metavar="DIR"
-    )
+    data_dir: Path | None = DATA_DIR
     verify: bool = option("check the SHA-256 of local files", False)
     format: Literal["table", "json"] = option("output format", "table")
 

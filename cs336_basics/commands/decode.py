@@ -13,7 +13,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import show
 from cs336_basics.commands._inputs import STDIN, STDOUT, saved_stdin
-from cs336_basics.commands._options import TOKENIZER, Command
+from cs336_basics.commands._options import OVERWRITE, TOKENIZER, Command
 from cs336_basics.commands._outputs import check_output
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Options(Checked):
     )
     output: str = option("file to write, or - for standard output", STDOUT, metavar="FILE")
     skip_special_tokens: bool = option("leave out special tokens; other added tokens stay", False)
-    overwrite: bool = option("replace existing output", False)
+    overwrite: bool = OVERWRITE
 
 
 def decode(options: Options) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import DATA_DIR, Command
 from cs336_basics.data.datasets.fetch import fetch_split
 from cs336_basics.data.datasets.registry import DATASETS, SPLITS
 
@@ -31,9 +31,7 @@ class Options(Checked):
         positional=True,
     )
     split: Literal["train", "valid", "all"] = option("part of the dataset", "all")
-    data_dir: Path | None = option(
-        "data directory (default: $CS336_DATA, or data)", None, metavar="DIR"
-    )
+    data_dir: Path | None = DATA_DIR
     from_: str | None = option(
         "directory or URL with the files (default: $HF_ENDPOINT, or the Hugging Face hub)",
         None,

@@ -24,6 +24,7 @@ from cs336_basics.commands._options import (
     DEVICE,
     INPUT_HELP,
     NUM_WORKERS,
+    OVERWRITE,
     Command,
     Several,
     SeveralTexts,
@@ -87,7 +88,7 @@ class Options(SeveralTexts):
         "JSON Lines field that contains the answer to the prompt; only answers count", None
     )
     format: Literal["table", "json"] = option("output format", "table")
-    overwrite: bool = option("replace existing output", False)
+    overwrite: bool = OVERWRITE
     device: str = DEVICE
     num_workers: int | None = NUM_WORKERS
 

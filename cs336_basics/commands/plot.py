@@ -11,7 +11,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.checkpoints.run_dir import comparable
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import OVERWRITE, Command
 from cs336_basics.commands._outputs import check_output
 from cs336_basics.commands._tables import table_lines
 
@@ -35,7 +35,7 @@ class Options(Checked):
     )
     ymax: float | None = option("upper limit of the vertical axis", None, gt=0)
     output: Path = option("image to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
-    overwrite: bool = option("replace existing output", False)
+    overwrite: bool = OVERWRITE
 
 
 def plot(options: Options) -> None:

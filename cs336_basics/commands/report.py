@@ -13,7 +13,8 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import (
     CHECKPOINT,
-    INPUT_HELP,
+    CORPORA_HELP,
+    OVERWRITE,
     TOKENIZERS_HELP,
     Command,
     CorporaOptions,
@@ -30,7 +31,7 @@ class Options(CorporaOptions):
     """
 
     tokenizer: Several = option(f"{TOKENIZERS_HELP} (default: the run's)", (), metavar="NAME")
-    input: Several = option(INPUT_HELP + "; each input is a corpus", ())
+    input: Several = option(CORPORA_HELP, ())
     run: str | None = option(
         "run directory to report on: losses, samples and under-trained tokens", None, metavar="DIR"
     )
@@ -38,7 +39,7 @@ class Options(CorporaOptions):
     output: Several = option("files to write, each .html or .md")
     documents: Count = option("number of evenly spaced documents to take from each corpus", 1000)
     title: str | None = option("title of the report", None)
-    overwrite: bool = option("replace existing output", False)
+    overwrite: bool = OVERWRITE
 
     def __post_init__(self) -> None:
         """Check the extensions of the output files, and that there is something to report."""

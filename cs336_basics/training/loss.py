@@ -273,23 +273,13 @@ class LanguageModelLoss(Module):
             if reduction == "none":
                 return losses
             return losses.where(targets >= 0, 0.0).sum() / num_counted(targets)
-        soft_cap = self.model.config.logit_soft_cap
-        if reduction == "none":
-            return chunked_token_losses(
-                hidden_states,
-                self.model.head_weight,
-                targets,
-                self.num_chunks,
-                soft_cap=soft_cap,
-                dtype=self.dtype,
-                products=self.products,
-            )
-        return chunked_cross_entropy(
+        loss = chunked_token_losses if reduction == "none" else chunked_cross_entropy
+        return loss(
             hidden_states,
             self.model.head_weight,
             targets,
             self.num_chunks,
-            soft_cap=soft_cap,
+            soft_cap=self.model.config.logit_soft_cap,
             dtype=self.dtype,
             products=self.products,
         )

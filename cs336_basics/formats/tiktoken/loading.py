@@ -26,7 +26,6 @@ from cs336_basics._support.reading import (
     unique_keys,
 )
 from cs336_basics._support.vocabularies import MAX_ID
-from cs336_basics.formats.byte_strings import add_token
 from cs336_basics.formats.foreign_patterns import (
     from_fancy_regex,
     from_given_fancy_regex,
@@ -40,7 +39,7 @@ from cs336_basics.formats.recognition import (
 from cs336_basics.formats.tiktoken.rank_merges import (
     MAX_BYTES,
     MAX_BYTES_PER_TOKEN,
-    merges_of_ranks,
+    definition_of_ranks,
 )
 from cs336_basics.formats.tiktoken.tekken import parse_tekken
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
@@ -133,22 +132,9 @@ def load_tiktoken(
                 read.ignore_merges, None, None,
             )  # fmt: skip
         assert ranks is not None
-        return _definition_of_ranks(ranks, special, pattern)
+        return definition_of_ranks(ranks, special, pattern)
     except InputError as error:
         raise InputError(str(error), place=found.place) from None
-
-
-def _definition_of_ranks(
-    ranks: dict[bytes, int], special: dict[str, int], pattern: str
-) -> TokenizerDefinition:
-    merges = merges_of_ranks(ranks)
-    vocab = {rank: token for token, rank in ranks.items()}
-    for token, token_id in special.items():
-        add_token(vocab, token_id, token.encode())
-    ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
-    return TokenizerDefinition(
-        vocab, merges, list(special), pattern, ignore_merges, added_ids=special
-    )
 
 
 class _Found(NamedTuple):

@@ -1,4 +1,4 @@
-"""The merges of tiktoken's ranks, which it does not list.
+"""The merges of tiktoken's ranks, which it does not list, and the tokenizer that they make.
 
 tiktoken always joins the adjacent pair whose joined bytes have the lowest rank.
 """
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.byte_strings import check_has_all_bytes
+from cs336_basics.formats.byte_strings import add_token, check_has_all_bytes
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.words import Pair
 
 try:
@@ -63,6 +64,29 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
         for token, middle in zip(tokens, splits, strict=True)
         if middle
     ]
+
+
+def definition_of_ranks(
+    ranks: Mapping[bytes, int], special_ids: Mapping[str, int], pattern: str
+) -> TokenizerDefinition:
+    """Return the definition of a tokenizer of tiktoken.
+
+    Args:
+        ranks: Mapping of token -> rank, which is its id.
+        special_ids: Mapping of special token -> id.
+        pattern: Split pattern.
+
+    Raises:
+        ValueError: See `merges_of_ranks` and `TokenizerDefinition`.
+    """
+    merges = merges_of_ranks(ranks)
+    vocab = {rank: token for token, rank in ranks.items()}
+    for token, token_id in special_ids.items():
+        add_token(vocab, token_id, token.encode())
+    ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
+    return TokenizerDefinition(
+        vocab, merges, list(special_ids), pattern, ignore_merges, added_ids=special_ids
+    )
 
 
 def _split_of(token: bytes, ranks: Mapping[bytes, int]) -> int:

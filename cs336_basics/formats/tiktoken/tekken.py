@@ -18,9 +18,9 @@ from typing import Any
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import MAX_ID
-from cs336_basics.formats.byte_strings import add_token
 from cs336_basics.formats.foreign_patterns import from_fancy_regex
-from cs336_basics.formats.tiktoken.rank_merges import merges_of_ranks
+from cs336_basics.formats.tiktoken.rank_merges import definition_of_ranks
+from cs336_basics.splitting.splitter import check_special_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 
 _OLD_SPECIAL_TOKENS = [
@@ -52,14 +52,12 @@ def parse_tekken(content: dict[str, Any]) -> TokenizerDefinition:
             f"{len(content['vocab']):,} tokens"
         )
     ranks = _ranks_of(content["vocab"][: size - num_special])
-    special = _special_tokens(content.get("special_tokens"), num_special)
-    merges = merges_of_ranks(ranks)
-    vocab = {rank + num_special: token for token, rank in ranks.items()}
-    own_ids = {text: token_id for token_id, text in enumerate(special)}
-    for text, token_id in own_ids.items():
-        add_token(vocab, token_id, text.encode())
-    ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
-    return TokenizerDefinition(vocab, merges, special, pattern, ignore_merges, added_ids=own_ids)
+    special = check_special_tokens(_special_tokens(content.get("special_tokens"), num_special))
+    return definition_of_ranks(
+        {token: rank + num_special for token, rank in ranks.items()},
+        {text: token_id for token_id, text in enumerate(special)},
+        pattern,
+    )
 
 
 def _number(config: dict[str, Any], key: str, most: int) -> int:

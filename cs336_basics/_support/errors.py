@@ -133,6 +133,15 @@ class RunError(ReportedError, RuntimeError):
     """A failure that changing the arguments may not prevent, such as a killed worker process."""
 
 
+def error_in_file(error: InputError, place: str) -> InputError:
+    """Return an error about the content of a file, which the caller did not write.
+
+    The names of arguments become plain text: they are parts of the file, so a command must not show
+    options for them.
+    """
+    return InputError(str(error), place=place)
+
+
 def joined(text: Text, shown: Callable[[Argument], str] = str) -> str:
     """Return a text whose arguments are formatted by `shown`."""
     if isinstance(text, str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.errors import Argument, InputError, error_in_file
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics.formats.huggingface.kept_files import CONFIG_FILE, MAX_SIZE
@@ -51,7 +51,7 @@ def added_beside(directory: Path) -> dict[int, AddedToken]:
         try:
             added[int(key)] = added_token(item)
         except InputError as error:
-            raise InputError(str(error), place=str(place)) from None
+            raise error_in_file(error, str(place)) from None
     return added
 
 

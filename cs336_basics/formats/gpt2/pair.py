@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cs336_basics._support.errors import Argument, InputError, MissingFileError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError, error_in_file
 from cs336_basics._support.messages import counted, json_kind, short_repr
 from cs336_basics._support.paths import checked_path
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
@@ -156,7 +156,7 @@ def load_gpt2(
         _warn_of_words(unmade)
         return TokenizerDefinition(vocab, merges, [*unmade, *added.values()], added_ids=ids)
     except InputError as error:
-        raise InputError(str(error), place=os.fspath(source)) from None
+        raise error_in_file(error, os.fspath(source)) from None
 
 
 def load_pair(
@@ -227,7 +227,7 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     try:
         return vocab_of_strings(strings, plain_text=True)
     except InputError as error:
-        raise InputError(str(error), place=os.fspath(path)) from None
+        raise error_in_file(error, os.fspath(path)) from None
 
 
 @collection_paused()

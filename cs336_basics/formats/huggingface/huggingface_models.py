@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from cs336_basics._support.errors import Argument, InputError, MissingFileError
+from cs336_basics._support.errors import Argument, InputError, MissingFileError, error_in_file
 from cs336_basics._support.files import json_text, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import printable_path
@@ -157,7 +157,7 @@ def load_model(
     try:
         state = state_from_llama(config, tensors)
     except InputError as error:
-        raise InputError(str(error), place=os.fspath(directory)) from None
+        raise error_in_file(error, os.fspath(directory)) from None
     model = TransformerLM(config, device, dtype)
     model.load_state_dict(state)
     return model
@@ -187,7 +187,7 @@ def find_model(directory: str | os.PathLike[str], context_length: int | None = N
     try:
         config = config_from_llama(content)
     except InputError as error:
-        raise InputError(str(error), place=os.fspath(path)) from None
+        raise error_in_file(error, os.fspath(path)) from None
     ends = content.get("eos_token_id")
     end = next(iter(ends), None) if isinstance(ends, list) else ends
     is_id = type(end) is int and 0 <= end < config.vocab_size

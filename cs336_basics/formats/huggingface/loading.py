@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import check_choice, check_is_iterable
-from cs336_basics._support.errors import InputError, InputTypeError, MissingFileError
+from cs336_basics._support.errors import InputError, InputTypeError, MissingFileError, error_in_file
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.paths import checked_path
@@ -98,7 +98,7 @@ def load_tokenizer_json(
         except MistakeInFileError:  # whose message comes from the whole content
             continue
         except InputError as error:
-            raise InputError(str(error), place=path) from None
+            raise error_in_file(error, path) from None
     raise AssertionError("the last content has all parts")
 
 

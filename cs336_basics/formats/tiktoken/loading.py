@@ -16,6 +16,7 @@ from cs336_basics._support.errors import (
     InputTypeError,
     MissingFileError,
     UnavailableError,
+    error_in_file,
 )
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.paths import checked_path
@@ -109,7 +110,7 @@ def load_tiktoken(
         try:
             return parse_tekken(found.tekken)
         except InputError as error:
-            raise InputError(str(error), place=found.place) from None
+            raise error_in_file(error, found.place) from None
     special = found.special_tokens or {} if special_tokens is None else dict(special_tokens)
     ranks = found.ranks
     read = read_ranks(found.content, special) if ranks is None else None
@@ -134,7 +135,7 @@ def load_tiktoken(
         assert ranks is not None
         return definition_of_ranks(ranks, special, pattern)
     except InputError as error:
-        raise InputError(str(error), place=found.place) from None
+        raise error_in_file(error, found.place) from None
 
 
 class _Found(NamedTuple):

@@ -321,5 +321,5 @@ def _absent_byte(encoder: Encoder, batch: Batch, texts: list[bytes]) -> InputErr
         for byte, offset in absent_bytes_in(encoder, text, encoder.all_added):
             where = f"{'at' if block.text == text else 'near'} offset"
             error = absent_byte_error(byte, f"{where} {(block.offset or 0) + offset:,}")
-            return InputError(str(error), place=block.origin)
+            return error.at(block.origin)
     raise AssertionError("the vocabulary contains every byte of the texts")

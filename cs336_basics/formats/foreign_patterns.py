@@ -29,7 +29,7 @@ from cs336_basics.splitting.patterns.named_patterns import (
     pattern_name,
     resolve_pattern,
 )
-from cs336_basics.splitting.patterns.pattern_limits import MAX_LENGTH
+from cs336_basics.splitting.patterns.pattern_limits import check_length
 from cs336_basics.splitting.patterns.split_sequences import Split, sequence_pattern
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
@@ -226,11 +226,7 @@ def from_given_fancy_regex(expression: str) -> str:
 def _imported(expression: str, known: Mapping[str, str]) -> str:
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
-    if len(expression) > MAX_LENGTH:
-        raise InputError(
-            f"must have at most {MAX_LENGTH:,} characters, got {len(expression):,}",
-            argument="pattern",
-        )
+    check_length(expression)
     if not _is_shared_syntax(expression):
         raise InputError(
             f"{short_repr(expression)} has syntax that may mean something else in Python's "

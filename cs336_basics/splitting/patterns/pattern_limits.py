@@ -33,6 +33,14 @@ _RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
 
 
+def check_length(pattern: str, most: int = MAX_LENGTH) -> None:
+    """Raise ValueError if a pattern has more than `most` characters."""
+    if len(pattern) > most:
+        raise InputError(
+            f"must have at most {most:,} characters, got {len(pattern):,}", argument="pattern"
+        )
+
+
 def check_limits(pattern: str) -> None:
     """Reject a regular expression that would take too much time or memory to compile.
 
@@ -43,10 +51,7 @@ def check_limits(pattern: str) -> None:
         ValueError: If the expression is too long, is nested too deeply, is recursive, or repeats
             too much.
     """
-    if len(pattern) > MAX_LENGTH:
-        raise InputError(
-            f"must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}", argument="pattern"
-        )
+    check_length(pattern)
     if _RECURSION.search(pattern):
         raise InputError(
             f"{short_repr(pattern)} must not be recursive",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
+from cs336_basics.splitting.patterns.pattern_limits import check_length
 
 if TYPE_CHECKING:
     import regex
@@ -99,11 +100,7 @@ def splits_of(pattern: str) -> list[Split]:
     Raises:
         ValueError: If the string is malformed. The expressions are not checked.
     """
-    if len(pattern) > MAX_SEQUENCE_LENGTH:
-        raise InputError(
-            f"must have at most {MAX_SEQUENCE_LENGTH:,} characters, got {len(pattern):,}",
-            argument="pattern",
-        )
+    check_length(pattern, MAX_SEQUENCE_LENGTH)
     try:
         content: Any = json.loads(pattern)["splits"]
         splits = [Split(*item) for item in content]

@@ -109,14 +109,14 @@ def to_fancy_regex(pattern: str) -> str:
     expression = resolve_pattern(pattern)
     if expression in _NAMED:
         return expression
-    return matching_all_text(_checked(expression, "tiktoken"), "tiktoken drops")
+    return _matching_all_text(_checked(expression, "tiktoken"))
 
 
-def matching_all_text(expression: str, who_drops: str) -> str:
+def _matching_all_text(expression: str) -> str:
     """Return an expression, after checking that it is known to match all text.
 
     Raises:
-        ValueError: If it may not match some text, which another library drops (`who_drops`).
+        ValueError: If it may not match some text, which tiktoken would drop.
     """
     if pattern_name(expression) is not None:
         return expression
@@ -124,7 +124,7 @@ def matching_all_text(expression: str, who_drops: str) -> str:
     if program is None or not program.matches_all_text:
         reason = "does not match all text" if program else "cannot be shown to match all text"
         raise InputError(
-            f"{short_repr(expression)} {reason}; {who_drops} text that is not matched, but this "
+            f"{short_repr(expression)} {reason}; tiktoken drops text that is not matched, but this "
             "library keeps it",
             argument="pattern",
             remedy="append |[\\s\\S] to match every character",
@@ -193,9 +193,7 @@ def from_fancy_regex(expression: str) -> str:
         ValueError: If its syntax may mean something else in the `regex` module, or it may not match
             all text.
     """
-    return matching_all_text(
-        _imported(_plain_sets(expression), _FROM_FANCY_REGEX), "tiktoken drops"
-    )
+    return _matching_all_text(_imported(_plain_sets(expression), _FROM_FANCY_REGEX))
 
 
 def _plain_sets(expression: str) -> str:

@@ -95,5 +95,5 @@ def test_compiled_cuts_of_named_patterns_are_those_of_the_program(name):
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_named_patterns_match_all_text(name):
-    # so `matching_all_text` need not compile them
+    # so `_matching_all_text` need not compile them
     assert find_program(name).matches_all_text

@@ -179,10 +179,7 @@ class BPE_Trainer:
         self.progress = checked_progress(progress)
         self.min_frequency = min_frequency
         self.limits = Limits(max_token_length, max_words, whole_characters, forbid, veto)
-        if isinstance(require, (str, bytes)) or not isinstance(require, Iterable):
-            raise InputTypeError(
-                f"must be a list of words, got {short_repr(require)}", argument="require"
-            )
+        check_is_iterable("require", require, "words")
         self.require = list(require)
         self.tie_break = tie_break
         self.trace = trace

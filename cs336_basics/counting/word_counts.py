@@ -17,7 +17,12 @@ from collections import Counter
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, TypeVar, Union
 
-from cs336_basics._support.arguments import MAX_INT64, check_is_number, checked_integer
+from cs336_basics._support.arguments import (
+    MAX_INT64,
+    check_is_iterable,
+    check_is_number,
+    checked_integer,
+)
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import counted, short_repr
@@ -131,11 +136,8 @@ class WordCounts(Mapping[bytes, int]):
         special_tokens: Iterable[str] | None,
         normalizer: str | None,
     ) -> None:
-        if isinstance(special_tokens, str):
-            raise InputTypeError(
-                f"must be a list of str, got {short_repr(special_tokens)}",
-                argument="special_tokens",
-            )
+        if special_tokens is not None:
+            check_is_iterable("special_tokens", special_tokens, "str")
         self.buffers = buffers
         self.pattern = pattern
         self.special_tokens = None if special_tokens is None else frozenset(special_tokens)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_names, short_reason, short_repr
 from cs336_basics.text.arrow import (
@@ -68,8 +69,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
             if hasattr(rows, "collect")
             else "pass one of its columns, or upgrade its library",
         )
-    if not isinstance(rows, Iterable):
-        raise InputTypeError(f"must be a list of texts, got {short_repr(rows)}", argument="texts")
+    check_is_iterable("texts", rows, of="texts")
     return _single_texts(rows if field is None else _values(rows, field))
 
 

@@ -263,10 +263,7 @@ def _lengths(
             f"must be True, False, 'longest' or 'max_length', got {short_repr(padding)}",
             argument="padding",
         )
-    if not isinstance(truncation, bool):
-        raise InputError(
-            f"must be True or False, got {short_repr(truncation)}", argument="truncation"
-        )
+    checked_bool("truncation", truncation)
     pads_to_length = padding == "max_length"
     limit = width = max_length
     if max_length is None:

@@ -369,13 +369,12 @@ class _Preparing:
     ) -> list[TokenFile]:
         """Open the token files of a corpus, encoding its text first."""
         inputs = source.fingerprint(self.stages.sha256_of)
-        stage = f"{name} {split} tokens".lstrip()
+        stage, file = _encoding(self.run, name, split)
         if isinstance(source, TokenFiles):
             files = _open(source.files, tokenizer, self.preparation.data)
             size = tokenizer.vocab_size
             self.stages.check(stage, inputs, lambda: check_ids(files, size))
             return files
-        file = self.run.data / name / f"{split}.npy"
         inputs["tokenizer"] = tokenizer.hash()
         if source.end_of_document is not None:
             inputs["end_of_document"] = source.end_of_document
@@ -411,6 +410,11 @@ class _Preparing:
         )
 
 
+def _encoding(run: RunDirectory, name: str, split: str) -> tuple[str, Path]:
+    """Return the name of the stage that encodes a part of a corpus, and the file it writes."""
+    return f"{name} {split} tokens".lstrip(), run.data / name / f"{split}.npy"
+
+
 def _open(files: Sequence[str], tokenizer: Tokenizer, data: DataConfig) -> list[TokenFile]:
     """Open token files, and check that they match the tokenizer."""
     return open_token_files(
@@ -442,8 +446,8 @@ def _read_from_run(
     train_files: list[TokenFile] = []
 
     def tokens(name: str, split: str) -> CheckedTokens:
-        path = run.data / name / f"{split}.npy"
-        stages.check_outputs(f"{name} {split} tokens".lstrip(), [path])
+        stage, path = _encoding(run, name, split)
+        stages.check_outputs(stage, [path])
         (file,) = _open([str(path)], tokenizer, data)
         if split == "train":
             train_files.append(file)

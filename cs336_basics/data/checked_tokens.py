@@ -39,6 +39,10 @@ class CheckedTokens:
     def __len__(self) -> int:
         return sum(stop - start for start, stop in self.ranges)
 
+    def portions(self) -> list[tuple[str, float, CheckedTokens]]:
+        """Return a name, a weight and the ids: a mixture of a single corpus."""
+        return [("", 1.0, self)]
+
     def open(self) -> Ids:
         """Map the ids into memory.
 
@@ -64,6 +68,10 @@ class MixedTokens:
 
     def __len__(self) -> int:
         return sum(map(len, self.corpora))
+
+    def portions(self) -> list[tuple[str, float, CheckedTokens]]:
+        """Return the name, the weight and the ids of each corpus."""
+        return [*zip(self.names, self.weights, self.corpora, strict=True)]
 
 
 def check_ids(files: Sequence[TokenFile], vocab_size: int) -> None:

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import datetime
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -227,16 +227,20 @@ def open_trainer(
                     say(line)
                 _check_size(config, run, resume)
             _check_lengths(config, data)
-            trainer = _build(
+            trainer = Trainer(
                 config,
+                data.train_tokens,
+                data.valid_tokens,
                 run,
-                data,
+                tokenizer=data.tokenizer,
                 # A variable would keep the weights in memory as long as the run is open.
-                None if _has_checkpoint(run, resume) else _first_weights(config, data, origin, say),
-                world,
-                say,
-                shown,
+                weights=None
+                if _has_checkpoint(run, resume)
+                else _first_weights(config, data, origin, say),
+                world=world,
+                report=say,
             )
+            _report_plan(trainer, data.train_tokens, shown)
             if resume is not None:
                 resume_run(trainer, resume)
                 say(_state_of(trainer, shown))
@@ -263,10 +267,7 @@ def _check_lengths(config: TrainConfig, data: PreparedData) -> None:
     length = config.model.context_length
     given = "mix" if config.data.mix else "train_path" if config.data.train_path else "dataset"
     for side, tokens in (("training", data.train_tokens), ("validation", data.valid_tokens)):
-        corpora = {"": tokens}
-        if isinstance(tokens, MixedTokens):
-            corpora = dict(zip(tokens.names, tokens.corpora, strict=True))
-        for name, corpus in corpora.items():
+        for name, _, corpus in tokens.portions():
             if len(corpus) > length:
                 continue
             more: tuple[str | Argument, ...] = ("use more text or a smaller ",)
@@ -364,30 +365,14 @@ def _first_weights(
     return origin.weights_for(config.model, data.tokenizer, report)
 
 
-def _build(
-    config: TrainConfig,
-    run: RunDirectory,
-    data: PreparedData,
-    weights: Mapping[str, Tensor] | None,
-    world: World,
-    report: Report,
-    shown: Shown,
-) -> Trainer:
-    trainer = Trainer(
-        config,
-        data.train_tokens,
-        data.valid_tokens,
-        run,
-        tokenizer=data.tokenizer,
-        weights=weights,
-        world=world,
-        report=report,
-    )
+def _report_plan(trainer: Trainer, train_tokens: CheckedTokens | MixedTokens, shown: Shown) -> None:
+    """Report what will be trained, how often the text will be read, and if that is very often."""
+    config, world, report = trainer.config, trainer.world, trainer.report
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     tokens = config.max_steps * config.batch_size * config.model.context_length
     together = f", with {world.size} processes ({config.parallel})" if world.size > 1 else ""
-    passes = _passes(data.train_tokens, tokens)
-    if isinstance(data.train_tokens, MixedTokens):
+    passes = _passes(train_tokens, tokens)
+    if isinstance(train_tokens, MixedTokens):
         each = (f"{name} {_number(p)}{' (repeats)' * (p >= 2)}" for name, p in passes.items())
         note = f"passes: {', '.join(each)}"
     else:
@@ -404,15 +389,11 @@ def _build(
                 f"loss, or set {shown(Argument('stop_after_worse'))} or "
                 f"{shown(Argument('dropout'))}"
             )
-    return trainer
 
 
 def _passes(tokens: CheckedTokens | MixedTokens, num_tokens: int) -> dict[str, float]:
     """Return how often a run of `num_tokens` tokens reads each corpus, by its name."""
-    if not isinstance(tokens, MixedTokens):
-        return {"": num_tokens / len(tokens)}
-    corpora = zip(tokens.names, tokens.weights, tokens.corpora, strict=True)
-    return {name: num_tokens * weight / len(corpus) for name, weight, corpus in corpora}
+    return {name: num_tokens * weight / len(ids) for name, weight, ids in tokens.portions()}
 
 
 def _number(passes: float) -> str:

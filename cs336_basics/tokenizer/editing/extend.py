@@ -22,7 +22,6 @@ from cs336_basics._support.arguments import check_is_iterable
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.added_tokens import AddedToken
-from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -61,7 +60,7 @@ def extend(
         [b' protein']
     """
     # `cs336_basics.bpe` also loads the trainers, so it is imported only when words are added.
-    from cs336_basics.bpe.required import new_merges
+    from cs336_basics.bpe.required import checked_words, new_merges
 
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
@@ -70,8 +69,9 @@ def extend(
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     known = set(vocab.values())
     next_id = definition.size
-    for word in words:
-        data = _checked_word(definition, word)
+    merger = RankMerger(definition)
+    for data in checked_words(words, definition.splitter, definition.split_pattern):
+        merger.encode(data)  # raises AbsentByteError
         pairs = [] if definition.ignore_merges else new_merges(data, ranks)
         merges.extend(pairs)
         for token in [left + right for left, right in pairs] or [data]:
@@ -146,12 +146,3 @@ def token_origins(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
             with contextlib.suppress(AbsentByteError):
                 origins[token_id] = merger.encode(token)
     return origins
-
-
-def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
-    """Check that a word can become one token, and return its bytes."""
-    from cs336_basics.bpe.required import checked_words
-
-    (data,) = checked_words([word], definition.splitter, definition.split_pattern)
-    RankMerger(definition).encode(data)  # raises AbsentByteError
-    return data

@@ -22,6 +22,8 @@ _START = 4096
 _SENTENCEPIECE = re.compile(rb"\n[\x02-\x7f]\n[\x01-\x7f].{1,127}?\x15", re.DOTALL)
 _RANK_LINE = re.compile(rb"\s*[A-Za-z0-9+/]*={0,2} \d{1,10}\s*(\n|\Z)")
 _PLAN = "tokenizers of this kind do not split text into bytes, so this library does not read them"
+_FROM_PAIR = "pass its directory to Tokenizer.from_gpt2, or both files to Tokenizer.from_files"
+_FROM_TOKENIZER_JSON = "pass the tokenizer.json beside it"
 
 _MODELS = {
     "WordPiece": "BERT's WordPiece",
@@ -138,7 +140,7 @@ def _kind_of(start: bytes) -> tuple[str, str]:
     if start.startswith(b"#version:"):
         return (
             "the merges.txt of GPT-2's pair of files",
-            "pass its directory to Tokenizer.from_gpt2, or both files to Tokenizer.from_files",
+            _FROM_PAIR,
         )
     if is_rank_file(start):
         return (
@@ -155,15 +157,12 @@ def check_is_tokenizer_json(content: dict[str, Any]) -> None:
     if "tokenizer_class" in content:
         raise InputError(
             "the file is a tokenizer_config.json, which has no vocabulary",
-            remedy="pass the tokenizer.json beside it",
+            remedy=_FROM_TOKENIZER_JSON,
         )
     if "architectures" in content or "model_type" in content:
-        raise InputError(
-            "the file is the config.json of a model", remedy="pass the tokenizer.json beside it"
-        )
+        raise InputError("the file is the config.json of a model", remedy=_FROM_TOKENIZER_JSON)
     if len(content) >= 256 and all(type(value) is int for value in content.values()):
         raise InputError(
             "the file is the vocab.json of GPT-2's pair of files",
-            remedy="pass its directory to Tokenizer.from_gpt2, or both files to "
-            "Tokenizer.from_files",
+            remedy=_FROM_PAIR,
         )

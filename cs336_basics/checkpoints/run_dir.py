@@ -95,10 +95,16 @@ class RunDirectory:
 
     def check_exists(self) -> None:
         """Raise FileNotFoundError if this is not the directory of a run."""
-        if not self.config.is_file():
+        if self.config.is_file():
+            return
+        if not self.path.exists():
+            raise MissingFileError(f"{self.path} does not exist", remedy="pass a run directory")
+        if (self.path / "config.json").is_file():
             raise MissingFileError(
-                f"{self.path} is not a run directory: {self.config.name} is missing"
+                f"{self.path} is not a run directory: it contains a model in Hugging Face's format",
+                remedy="`evaluate --model` and `train --init-from` read it",
             )
+        raise MissingFileError(f"{self.path} is not a run directory: {self.config.name} is missing")
 
     def create(self) -> None:
         """Create the directory and lock it. Nothing is written to it before it is locked.

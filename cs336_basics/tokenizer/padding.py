@@ -15,7 +15,7 @@ from cs336_basics._support.arguments import (
 )
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.ragged import items_at, offsets_of
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.tokenizer.ids import (
@@ -139,8 +139,8 @@ def pad(
     width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
     if len(lengths) * width > MAX_ELEMENTS:
         raise InputError(
-            f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
-            f"up to {lengths.max():,} ids",
+            f"the array must have at most {MAX_ELEMENTS:,} ids, got "
+            f"{counted(len(lengths), 'row')} of {width:,} ids",
             remedy="pass max_length, or sort the sequences by length and pad smaller batches",
         )
     return _rows(batch, lengths, width, pad_id, side)

@@ -248,7 +248,9 @@ def test_what_cannot_be_evaluated_is_named(capsys, folder, tmp_path):
     for words, named in (
         (["--input", "0.txt"], "pass --run or --model"),
         (["--model", "llama", "--checkpoint", "best", "--input", "0.txt"], "--checkpoint requires"),
-        (["--run", "llama", "--input", "0.txt"], "llama is not a run directory"),
+        (["--run", "llama", "--input", "0.txt"], "llama is not a run directory: it contains a mod"),
+        (["--run", "absent", "--input", "0.txt"], "absent does not exist"),
+        (["--run", ".", "--input", "0.txt"], ". is not a run directory: config.yaml is missing"),
         (["--model", "rows.jsonl", "--input", "0.txt"], "--model must be"),
         (["--run", "words", "--input", "rows.jsonl"], "--field"),
         (["--run", "words", "--input", "missing.txt"], "missing.txt"),

@@ -185,6 +185,8 @@ def test_a_too_large_array_is_rejected_before_it_is_allocated():
     finally:
         tracemalloc.stop()
     assert pad(sequences, max_length=4).ids.shape == (1025, 4)
+    with rejects(None, "1 row of 2,000,000,000"):
+        pad([[1]], multiple_of=2 * 10**9)
 
 
 def test_a_tokenizer_pads_with_a_special_token():

@@ -119,7 +119,7 @@ def is_single_json(path: str, field: str | None) -> bool:
     head = head_of(path)
     if not _is_json_lines(head):
         return _starts_as_json(head)
-    line = head.decode("utf-8", "replace").removeprefix("\ufeff").strip()
+    line = _text_of(head).strip()
     return len(head) < HEAD and "\n" not in line and field not in json.loads(line)
 
 
@@ -200,7 +200,7 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
 
 def _is_json_lines(head: bytes) -> bool:
     """Return whether the first lines are JSON objects, or a long first line starts like one."""
-    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = _text_of(head)
     if not text.lstrip().startswith("{"):
         return False
     lines = [line for line in _whole_lines(text, len(head) < HEAD) if line.strip()]
@@ -222,7 +222,7 @@ def _is_csv(head: bytes) -> bool:
 
     In addition, at least one field must need its quotes, or one column must contain only numbers.
     """
-    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = _text_of(head)
     return any(_is_divided_by(delimiter, text, len(head) < HEAD) for delimiter in DELIMITERS)
 
 
@@ -269,6 +269,11 @@ def _is_ids(head: bytes) -> bool:
     count = head.count(0)
     at_odd_offsets = head[1::2].count(0)
     return count >= _FEWEST_NULS and count > len(head) / 100 and at_odd_offsets > 0.9 * count
+
+
+def _text_of(head: bytes) -> str:
+    """Return the start of a file as text, without a byte order mark."""
+    return head.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 def _whole_lines(text: str, is_whole: bool) -> Iterator[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from itertools import accumulate
 from typing import Protocol
 
 from cs336_basics._support.errors import BUILD, Argument, InputError, UnavailableError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.counting.word_counts import Buffer, WordCounts
+from cs336_basics.counting.word_counts import Buffer, WordCounts, buffers_of
 from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.splitter import Splitter, search_pretokens
 from cs336_basics.text.normalization import normalized
@@ -149,5 +148,4 @@ class RegexCounter:
     def result(self) -> tuple[Buffer, Buffer, Buffer]:
         """Return `(data, offsets, counts)`, the buffers of a WordCounts."""
         words = [word.encode() for word in self._counts]
-        offsets = array("q", accumulate(map(len, words), initial=0))
-        return b"".join(words), offsets, array("q", self._counts.values())
+        return buffers_of(words, array("q", self._counts.values()))

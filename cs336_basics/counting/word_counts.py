@@ -199,8 +199,7 @@ class WordCounts(Mapping[bytes, int]):
             if count:
                 words.append(word)
                 numbers.append(count)
-        offsets = array("q", itertools.accumulate(map(len, words), initial=0))
-        made = cls.of_buffers((b"".join(words), offsets, numbers), pattern, special_tokens)
+        made = cls.of_buffers(buffers_of(words, numbers), pattern, special_tokens)
         if has_str:  # the same word may also occur as bytes
             made._check_has_no_repeated_word()
         return made
@@ -510,6 +509,12 @@ class WordCounts(Mapping[bytes, int]):
                 "words), so some of the tokens can never occur; count the text with count_texts, "
                 "or pass the options that made the words"
             )
+
+
+def buffers_of(words: Sequence[bytes], counts: array[int]) -> tuple[Buffer, Buffer, Buffer]:
+    """Return `data`, `offsets` and `counts` for distinct words, without NumPy."""
+    offsets = array("q", itertools.accumulate(map(len, words), initial=0))
+    return b"".join(words), offsets, counts
 
 
 def _most_frequent(counts: Sequence[int], number: int) -> list[tuple[int, int]]:

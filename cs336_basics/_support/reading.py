@@ -105,6 +105,25 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
+def read_small(path: str | os.PathLike[str], longest: int) -> bytes:
+    """Return the content of a regular file that must be small.
+
+    Args:
+        path: The file.
+        longest: Maximum file size in bytes.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is too large.
+    """
+    with open_regular(path) as file:
+        # `read` allocates as many bytes as it is asked for.
+        content = file.read(min(os.fstat(file.fileno()).st_size, longest) + 1)
+    if len(content) > longest:
+        raise InputError(f"must have at most {longest:,} bytes", place=str(path))
+    return content
+
+
 def read_json_object(path: str | os.PathLike[str], longest: int) -> dict[str, Any]:
     """Return the JSON object in a small file.
 
@@ -116,12 +135,7 @@ def read_json_object(path: str | os.PathLike[str], longest: int) -> dict[str, An
         FileNotFoundError: If the file does not exist.
         ValueError: If the file is too large, does not contain an object or repeats a key.
     """
-    with open_regular(path) as file:
-        # `read` allocates as many bytes as it is asked for.
-        content = file.read(min(os.fstat(file.fileno()).st_size, longest) + 1)
-    if len(content) > longest:
-        raise InputError(f"must have at most {longest:,} bytes", place=str(path))
-    found = parse_json(content, path, unique_keys)
+    found = parse_json(read_small(path, longest), path, unique_keys)
     if not isinstance(found, dict):
         raise InputError(f"must contain a JSON object, got {json_kind(found)}", place=str(path))
     return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import nearest, short_reason, short_repr
-from cs336_basics._support.reading import decoded, open_regular
+from cs336_basics._support.reading import decoded, read_small
 from cs336_basics._support.validation import build, fields_of
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.optimizers.registry import OPTIMIZERS
@@ -127,13 +127,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
             base.
         OSError: If the file cannot be read.
     """
-    with open_regular(source) as file:
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise InputError(
-            f"a configuration must have at most {_MAX_BYTES:,} bytes", place=str(source)
-        )
-    text = decoded(data, source)
+    text = decoded(read_small(source, _MAX_BYTES), source)
     values: dict[str, FileValue] = {}
     try:
         for name, value, mark in _named_values(text, source):

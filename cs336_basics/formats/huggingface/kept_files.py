@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.reading import open_regular, parse_json, unique_keys
+from cs336_basics._support.reading import parse_json, read_small, unique_keys
 from cs336_basics.formats.huggingface.export import ROLES
 
 if TYPE_CHECKING:
@@ -77,11 +77,7 @@ def _read(directory: Path, name: str) -> bytes:
             place=str(path),
             remedy="replace the link with the file",
         )
-    with open_regular(path) as file:
-        content = file.read(MAX_SIZE + 1)
-    if len(content) > MAX_SIZE:
-        raise InputError(f"must have at most {MAX_SIZE:,} bytes", place=str(path))
-    return content
+    return read_small(path, MAX_SIZE)
 
 
 def kept_roles(files: Mapping[str, bytes], tokenizer: Tokenizer) -> dict[str, str]:

@@ -339,14 +339,13 @@ def check_always_found(
 _NOT_PLAIN = {
     "dropout": "merges would be left out at random",
     "continuing_subword_prefix": "tokens would have a prefix within words",
-    "end_of_word_suffix": "tokens would have a suffix at the end of words",
-    "byte_fallback": "tokens would not be in GPT-2's byte alphabet",
 }
-"""Settings of models that are not plain byte-pair encoding, with their effects."""
+"""Settings of models that are not plain byte-pair encoding, with their effects. See also
+`check_model_type`."""
 
 
 def _check_model(model: dict[str, Any]) -> None:
-    """Raise ValueError unless a model is plain byte-pair encoding."""
+    """Raise ValueError unless a model, which has passed `check_model_type`, is plain BPE."""
     for key, why in _NOT_PLAIN.items():
         if value := model.get(key):
             raise InputError(f"the model's {key} {short_repr(value)} is not supported: {why}")

@@ -21,6 +21,7 @@ from typing import IO, NamedTuple
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics.splitting.patterns.split_sequences import NO_SPLIT
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.text.cuts import Cuts, next_cut
 from cs336_basics.text.sources import DivisibleSource, Piece, PlainText, Source, TextBlock
@@ -243,7 +244,7 @@ class _Documents(PlainText):
         """Return the first boundary at or after `offset`, which does not depend on the pattern."""
         if not offset:
             return 0
-        documents = _safe_cuts(self.special_tokens, r"[\s\S]+")  # this pattern never splits
+        documents = _safe_cuts(self.special_tokens, NO_SPLIT)
         if documents.may_exist:
             try:
                 cut = next_cut(file, offset, documents, max_bytes=self.unit_bytes)

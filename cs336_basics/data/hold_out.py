@@ -20,6 +20,7 @@ from cs336_basics._support.messages import short_names
 from cs336_basics._support.paths import printable_path
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
+from cs336_basics.splitting.patterns.split_sequences import NO_SPLIT
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.sources import DivisibleSource, Source
@@ -185,7 +186,7 @@ def _cuts_near(
     """
     # The first pattern never splits, so it allows cuts only after end-of-text tokens. The second
     # pattern allows cuts between words, but never inside such a token.
-    for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
+    for cuts in (SafeCuts([END_OF_TEXT], NO_SPLIT), SafeCuts()):
         for start in (window.target, window.earliest):
             with contextlib.suppress(InputError):  # no such cut within the limit
                 cut = source.boundary(file, max(1, start), cuts)

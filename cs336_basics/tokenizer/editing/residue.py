@@ -20,13 +20,11 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text import Corpus
 from cs336_basics.text.paths import PathsLike
 from cs336_basics.tokenizer.definition import TokenizerDefinition
-from cs336_basics.tokenizer.editing.prune import counted_words, renumbered
+from cs336_basics.tokenizer.editing.prune import IdPair, counted_words, renumbered
 from cs336_basics.tokenizer.editing.token_counts import TokenCounts, never_used
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.id_gaps import check_gaps
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-
-IdPair = tuple[int, int]
 
 
 def count_steps(tokenizer: Tokenizer, counts: TokenCounts) -> TokenCounts:

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
+from cs336_basics._support.byte_alphabet import byte_to_character
 from cs336_basics.bpe.limits import Limits
 from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
@@ -116,12 +117,7 @@ class HuggingFaceIds:
 
 
 def huggingface_byte_ranks() -> list[int]:
-    """Return the rank of each byte in GPT-2's sorted byte alphabet (Radford et al. 2019).
-
-    Printable Latin-1 characters represent their own bytes. The characters from U+0100 on represent
-    the other bytes in order.
-    """
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = sorted(set(range(NUM_BYTES)) - set(printable))
-    ranks = dict(zip(printable + others, range(NUM_BYTES), strict=True))
-    return [ranks[byte] for byte in range(NUM_BYTES)]
+    """Return the rank of the character that represents each byte in GPT-2's byte alphabet."""
+    characters = byte_to_character()
+    ranks = {character: rank for rank, character in enumerate(sorted(characters.values()))}
+    return [ranks[characters[byte]] for byte in range(NUM_BYTES)]

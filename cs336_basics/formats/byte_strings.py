@@ -1,8 +1,7 @@
-"""GPT-2's byte alphabet, which represents each byte of a token as one printable character.
+"""Tokens as strings in GPT-2's byte alphabet (`byte_alphabet.py`).
 
-It comes from `encoder.py` in GPT-2's code (Radford et al. 2019). It represents ordinary tokens in
-GPT-2's `vocab.json` and `merges.txt`, in Hugging Face's `tokenizer.json` and in GGUF files. Special
-tokens are plain text.
+They represent ordinary tokens in GPT-2's `vocab.json` and `merges.txt`, in Hugging Face's
+`tokenizer.json` and in GGUF files. Special tokens are plain text.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.byte_alphabet import byte_to_character, character_to_byte
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
@@ -30,28 +30,6 @@ if TYPE_CHECKING:
     from cs336_basics.formats._byte_strings import TokenizerFile
 
 NO_BYTE = 0x100
-
-
-@functools.cache
-def byte_to_character() -> dict[int, str]:
-    """Return GPT-2's mapping from bytes to printable characters.
-
-    The printable characters of Latin-1 (33-126, 161-172, 174-255) represent themselves. The other
-    68 bytes become U+0100, U+0101, ... in ascending order. For example, a space becomes U+0120,
-    `Ġ`.
-    """
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = [byte for byte in range(256) if byte not in printable]
-    return {
-        byte: chr(byte) if byte in printable else chr(0x100 + others.index(byte))
-        for byte in range(256)
-    }
-
-
-@functools.cache
-def character_to_byte() -> dict[str, int]:
-    """Return the inverse of `byte_to_character`."""
-    return {character: byte for byte, character in byte_to_character().items()}
 
 
 def token_to_string(token: bytes) -> str:

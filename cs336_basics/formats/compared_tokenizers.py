@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import cs336_basics
+from cs336_basics._support.byte_alphabet import character_to_byte
 from cs336_basics._support.errors import InputError, MissingFileError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
+from cs336_basics.formats.byte_strings import string_to_token
 from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.tiktoken.loading import RANKS_FILE, registered_encoding
 from cs336_basics.formats.tiktoken.ranks import exported_encoding

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics._support.byte_alphabet import character_to_byte
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.vocabularies import MAX_ID
 from cs336_basics.formats import byte_strings
 from cs336_basics.formats.byte_strings import (
-    byte_to_character,
-    character_to_byte,
     merges_of_lines,
     merges_of_strings,
     string_to_token,
@@ -24,23 +23,6 @@ from tests.errors import rejects
 # The alphabet, and neighboring characters that do not represent bytes.
 CHARACTERS = st.sampled_from([*character_to_byte(), *" \r\n\x7f\xa0\xad\u0144\u0145\u4e00😀\ud800"])
 STRINGS = st.text(CHARACTERS, max_size=6)
-
-
-def test_the_byte_map_is_the_one_of_gpt2():
-    characters = byte_to_character()
-    assert sorted(characters) == list(range(256))
-    assert len(set(characters.values())) == 256
-    assert all(character.isprintable() and character != " " for character in characters.values())
-    known = {0x20: "Ġ", 0x0A: "Ċ", 0x09: "ĉ", 0x0D: "č", 0x00: "Ā", 0x7F: "ġ", 0xAD: "Ń", 0xA0: "ł"}
-    assert {byte: characters[byte] for byte in known} == known
-    assert [characters[byte] for byte in b"!~\xa1\xac\xae\xff"] == list("!~¡¬®ÿ")
-    others = [byte for byte in range(256) if characters[byte] != chr(byte)]
-    assert [characters[byte] for byte in others] == [chr(0x100 + n) for n in range(68)]
-
-
-def test_the_byte_map_is_the_one_of_tokenizers():
-    pre_tokenizers = pytest.importorskip("tokenizers.pre_tokenizers")
-    assert set(byte_to_character().values()) == set(pre_tokenizers.ByteLevel.alphabet())
 
 
 @given(st.lists(st.binary(max_size=8)))

@@ -6,7 +6,7 @@ import random
 import unicodedata
 from typing import Any
 
-from cs336_basics.formats.byte_strings import byte_to_character
+from cs336_basics._support.byte_alphabet import byte_to_character
 from tests.texts import TEXTS
 from tests.tokenizer.test_reference import characters_without_differences, without_differences
 

@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
+from cs336_basics._support.byte_alphabet import byte_to_character
 from cs336_basics.formats import check_tokenizer, export_tokenizer
-from cs336_basics.formats.byte_strings import byte_to_character
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, USER_DEFINED, gguf_vocab
 from cs336_basics.formats.huggingface.parsing import parse_tokenizer_json
 from cs336_basics.splitting.splitter import has_scanner

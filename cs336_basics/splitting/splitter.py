@@ -50,7 +50,7 @@ SEARCH_TIMEOUT = 10
 """Maximum number of seconds that `regex` may take to split a text with a pattern that cannot be
 compiled. One second is added for every 10,000 characters of text."""
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Parts(NamedTuple):
@@ -181,8 +181,8 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """
     resolve_pattern(pattern)
     check_is_str(text)
-    # The scanner reads UTF-8, which cannot represent lone surrogates.
-    if has_scanner(pattern) and (text.isascii() or not _LONE_SURROGATE.search(text)):
+    # The scanner reads UTF-8, which cannot represent surrogates.
+    if has_scanner(pattern) and (text.isascii() or not _SURROGATE.search(text)):
         return _scanner.PreTokens(str(text), pattern)  # not a subclass, such as NumPy's str_
     return search_pretokens(text, pattern)
 

@@ -102,7 +102,7 @@ class RunDirectory:
         if (self.path / "config.json").is_file():
             raise MissingFileError(
                 f"{self.path} is not a run directory: it contains a model in Hugging Face's format",
-                remedy="`evaluate --model` and `train --init-from` read it",
+                remedy="`train` can start from it, and `evaluate` can score it",
             )
         raise MissingFileError(f"{self.path} is not a run directory: {self.config.name} is missing")
 

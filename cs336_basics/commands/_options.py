@@ -190,18 +190,25 @@ class Command:
         options: Dataclass of the options. Its docstring is the description on the help page.
         work: Function that runs the command and returns an exit status, or None for success.
         examples: Example command lines, without `python -m cs336_basics`.
+        uses_torch: Whether the function may import torch.
     """
 
     switch: Mapping[str, Any] = {"action": "store_const", "const": "true"}
     """Arguments of `add_argument` for Boolean options."""
 
     def __init__(
-        self, name: str, options: type[Any], work: Callable[[Any], int | None], *examples: str
+        self,
+        name: str,
+        options: type[Any],
+        work: Callable[[Any], int | None],
+        *examples: str,
+        uses_torch: bool = False,
     ) -> None:
         self.name = name
         self.options = options
         self._work = work
         self._examples = examples
+        self._uses_torch = uses_torch
 
     @property
     def program(self) -> str:
@@ -217,7 +224,11 @@ class Command:
         if not _HELP.isdisjoint(words):
             say(self.help_page(words))
             return 0
-        return self._work(self.read(words)) or 0
+        parsed = self.read(words)
+        if self._uses_torch:
+            # torch ignores Ctrl-C while it imports NumPy, and goes on with a part of NumPy.
+            import numpy  # noqa: F401
+        return self._work(parsed) or 0
 
     def read(self, words: Sequence[str]) -> Any:
         """Parse and check a command line.

@@ -11,8 +11,6 @@ import signal
 import sys
 from pathlib import Path
 
-# torch ignores Ctrl-C while it imports NumPy, and goes on with a part of NumPy.
-import numpy  # noqa: F401
 import torch.distributed as dist
 
 from cs336_basics._support.errors import RunError

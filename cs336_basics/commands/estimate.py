@@ -216,4 +216,5 @@ COMMAND = TrainingCommand(
     "estimate --config my.yaml --batch-size 128 --device cuda",
     "estimate --config huge.yaml --no-measure",
     "estimate --corpus-bytes 10e12 --corpus-sample web.txt --nodes 20 --cores 64 --network 100",
+    uses_torch=True,
 )

@@ -358,4 +358,5 @@ COMMAND = Command(
     "      --field text --stride 128",
     "evaluate --run runs/my --input reviews.jsonl --field text --per-document losses.jsonl",
     "evaluate --run runs/chat --input turns.jsonl --prompt-field prompt --answer-field answer",
+    uses_torch=True,
 )

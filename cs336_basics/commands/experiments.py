@@ -78,4 +78,5 @@ COMMAND = Command(
     "experiments --scale cpu",
     "experiments --scale cpu --train-path my.txt --out experiments/my",
     "experiments --scale course --device cuda",
+    uses_torch=True,
 )

@@ -175,4 +175,5 @@ COMMAND = Command(
     "export --run runs/my --checkpoint best --to onnx --output my-model-onnx",
     "export --tokens data/web.npy --to megatron --output web-megatron",
     "export --tokens data/web.npy --to nanogpt --output train.bin",
+    uses_torch=True,
 )

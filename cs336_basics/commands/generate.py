@@ -198,4 +198,5 @@ COMMAND = Command(
     "generate --run runs/my --checkpoint best --temperature 0 --max-new-tokens 100",
     "generate --run runs/my --interactive",
     "generate --run runs/chat --chat --prompt 'write a story about a cat'",
+    uses_torch=True,
 )

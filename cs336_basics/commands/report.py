@@ -98,4 +98,5 @@ COMMAND = Command(
     "report --run runs/my --checkpoint best --output run.html",
     "report --tokenizer tokenizers/a gpt2 --input 'web/*.jsonl.gz' --field text \\\n"
     "      --output report.html report.md",
+    uses_torch=True,
 )

@@ -45,4 +45,5 @@ COMMAND = TrainingCommand(
     "train --config tinystories --fast auto",
     "train --resume runs/my-20260101-120000",
     "train --config my.yaml --max-steps 2000 --print-config",
+    uses_torch=True,
 )

@@ -164,6 +164,33 @@ def test_the_error_for_a_missing_package_has_the_command_that_installs_it(files)
     assert not (files / "new").exists()
 
 
+NUMPY_BEFORE_TORCH = """
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("NumPy is imported:", "numpy" in sys.modules)
+            raise ModuleNotFoundError("torch", name="torch")
+sys.meta_path.insert(0, Finder())
+from cs336_basics.__main__ import main
+main({words!r})
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words, package in NEEDS if package == TORCH]
+    + [
+        ["evaluate", "--run", "run", "--input", "text.txt"],
+        ["report", "--run", "run", "--output", "page.html"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_numpy_is_imported_before_torch_which_would_ignore_an_interrupt_meanwhile(files, words):
+    done = run_python(NUMPY_BEFORE_TORCH.format(words=words), cwd=files)
+    assert set(done.stdout.splitlines()) == {"NumPy is imported: True"}
+
+
 def test_commands_on_text_and_tokenizers_need_no_optional_packages(files):
     text = ["--tokenizer", "tok", "--input", "text.txt"]
     lines = [

@@ -178,7 +178,7 @@ def test_the_configuration_with_origins_reads_back_the_same(load, tmp_path):
 
 def test_a_tag_runs_nothing(load, tmp_path):
     mark = tmp_path / "mark"
-    with pytest.raises(InputError, match=r"os\.system"):
+    with rejects(None, "os.system"):
         load(f"name: !!python/object/apply:os.system ['touch {mark}']\n")
     assert not mark.exists()
 

@@ -218,13 +218,13 @@ def _ids_around_text(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
     """Return the ids that the post-processor adds before and after a text, or None for each.
 
     Raises:
-        ValueError: If it adds several ids on a side.
+        ValueError: If it adds several ids on a side, or repeats the text.
     """
     post_processor = tokenizer.definition.post_processor
     single = ("A",) if post_processor is None else post_processor.single
     index = single.index("A")
     before, after = single[:index], single[index + 1 :]
-    if len(before) > 1 or len(after) > 1:
+    if len(before) > 1 or len(after) > 1 or "A" in after:
         raise InputError(
             f"the post-processor makes {short_repr(list(single))} of a text A; llama.cpp can add "
             "only one id before and one after a text"

@@ -307,5 +307,6 @@ def test_ids_that_the_post_processor_adds_become_bos_and_eos():
     assert fields(start, "A") == (start, end, True, False)
     assert fields(start, "A", stop) == (start, stop, True, True)
     assert fields("A", stop) == (end, stop, False, True)
-    with rejects(None, "one id before"):
-        fields(start, start, "A")
+    for single in ((start, start, "A"), ("A", "A")):
+        with rejects(None, "one id before"):
+            fields(*single)

@@ -230,6 +230,22 @@ def test_short_lines_that_recur_have_the_same_ids(tokenizer, cache_size):
         check_ids(cached, "\n".join(chooser.choices(lines, k=60)))
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_lines_that_recur_between_new_ones_have_the_same_ids(share):
+    skip_unless_available("native")
+    chooser = random.Random(65)
+
+    def new_line():
+        return "".join(chooser.choices(WORDS, k=chooser.randint(4, 40)))
+
+    known = [new_line() for _ in range(100)]
+    tokenizer = superword_tokenizer(["\n".join(known)], 280, 400)
+    for _ in range(8):
+        recur = [chooser.random() < share for _ in range(60)]
+        lines = [chooser.choice(known) if one else new_line() for one in recur]
+        check_ids(tokenizer, "\n".join(lines))
+
+
 def test_pieces_of_long_lines_that_recur_have_the_same_ids(tokenizer):
     chooser = random.Random(63)
     text = long_text(6, 20_000).replace("\n", " ")

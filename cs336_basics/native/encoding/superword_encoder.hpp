@@ -119,7 +119,8 @@ class SuperwordEncoder final : public Encoder {
             if (!length) return 0;
             start(readable_end);
             Id* const begin = static_cast<Id*>(output);
-            return encode_words(LineCutter(joins_, word, length), word, begin) - begin;
+            Id* const end = encode_words(LineCutter(joins_, word, length), word, begin);
+            return joiner_.fill_gaps(end) - begin;
         }
 
         size_t encode_dropped(const uint8_t* text, size_t size, const SpecialIds& special,
@@ -161,6 +162,7 @@ class SuperwordEncoder final : public Encoder {
                 },
                 [&](const uint8_t* word, size_t length) {
                     out = encode_words(LineCutter(joins_, word, length), word, out);
+                    out = joiner_.fill_gaps(out);
                 });
             return out;
         }
@@ -223,7 +225,9 @@ class SuperwordEncoder final : public Encoder {
 
         // Encode the pre-tokens of a batch; see Scanner::scan.
         Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t count, Id* out) {
-            if (!count || lines_.is_off()) return encode_lines(first, 0, ends, count, out);
+            if (!count || lines_.is_off()) {
+                return joiner_.fill_gaps(encode_lines(first, 0, ends, count, out));
+            }
             if (seen_.empty()) seen_.resize(size_t{1} << SEEN_BITS);
             Piece pieces[GROUP];
             PieceText texts[GROUP];
@@ -231,11 +235,11 @@ class SuperwordEncoder final : public Encoder {
             // one may go on, that is, its end may be the end of a piece.
             uint32_t new_ends[BATCH_CAPACITY];
             uint32_t new_start = 0;
-            size_t num_new = 0;
+            size_t num_new = 0, surplus = 0;  // surplus: bytes that are new, minus those that recur
             bool goes_on = false;
             const auto encode_new = [&] {
                 out = encode_lines(first, new_start, new_ends, num_new, out);
-                num_new = 0;
+                num_new = surplus = 0;
                 goes_on = false;
             };
             const Rest* rest = next_rest_;
@@ -249,14 +253,20 @@ class SuperwordEncoder final : public Encoder {
                         new_start = piece.end;
                         continue;
                     }
-                    const bool is_short = piece.end - piece.start <= MAX_SHORT_WORD;
+                    const size_t length = piece.end - piece.start;
+                    const bool is_short = length <= MAX_SHORT_WORD;
                     // It costs least to encode a short piece together with the new one before it.
                     const bool is_looked_up = piece.is_looked_up && !(is_short && num_new);
                     const typename Cache::Entry* const entry =
                         is_looked_up ? lines_.find(piece.key, piece.text) : nullptr;
                     const bool recurs = entry || (is_looked_up && was_seen(piece.key));
                     if (piece.starts_word && is_looked_up && !is_short) recurs_ = recurs;
-                    if (!recurs) {
+                    // New text is encoded fastest in long stretches, because words and symbols are
+                    // merged in groups. So short pieces that recur do not end a stretch, unless
+                    // more of it recurs than is new.
+                    const size_t most = entry ? MOST_FOUND : MOST_SEEN;
+                    if (!recurs || length <= std::min(most, surplus)) {
+                        surplus = recurs ? surplus - length : surplus + length;
                         num_new -= goes_on;
                         num_new += copy_ends(piece, ends, new_ends + num_new);
                         goes_on = !piece.ends_word;
@@ -267,16 +277,18 @@ class SuperwordEncoder final : public Encoder {
                         const Id* const ids = Cache::ids(*entry, piece.key);
                         out = std::copy(ids, ids + Cache::num_ids(*entry), out);
                     } else {
+                        out = joiner_.fill_gaps(out);
                         const Id* const ids = out;
                         const size_t num_ends = copy_ends(piece, ends, new_ends);
                         out = encode_lines(first, piece.start, new_ends, num_ends, out);
+                        out = joiner_.fill_gaps(out);
                         lines_.insert(piece.key, piece.text, ids, size_t(out - ids));
                     }
                     new_start = piece.end;
                 }
             }
             encode_new();
-            return out;
+            return joiner_.fill_gaps(out);
         }
 
         // Write the ends of the pre-tokens of a piece, of which the last may go on. Returns their
@@ -394,13 +406,13 @@ class SuperwordEncoder final : public Encoder {
         uint8_t& seen_of(const WordKey& key) { return seen_[key.hash >> (64 - SEEN_BITS)]; }
 
         // Encode pre-tokens that follow each other from `start` on. They are encoded together,
-        // except where a merge joins the end of one with the start of the next.
+        // except where a merge joins the end of one with the start of the next. The ids may have
+        // gaps; see SymbolJoiner.
         Id* encode_lines(const uint8_t* first, uint32_t start, const uint32_t* ends, size_t count,
                          Id* out) {
             for (size_t i = 0, last = 0; i < count; i = last + 1) {
                 for (last = i; last + 1 < count; ++last) {
-                    const uint8_t* const end = first + ends[last];
-                    if (superwords_.may_meet(end[-1], end[0])) break;
+                    if (may_join(first, first + ends[last], first + ends[count - 1])) break;
                 }
                 while (next_rest_->start < start) ++next_rest_;
                 out = encode_words(LineCutter(joins_, first + start, ends[last] - start, first,
@@ -409,6 +421,16 @@ class SuperwordEncoder final : public Encoder {
                 start = ends[last];
             }
             return out;
+        }
+
+        // Whether a merge may join the bytes before and after the end of a pre-token.
+        CS336_INLINE bool may_join(const uint8_t* first, const uint8_t* place,
+                                   const uint8_t* end) const {
+            if (!superwords_.may_meet(place[-1], place[0])) return false;
+            if (place - first < 3 || end - place < 5) return true;
+            JoinFilter::Window window;
+            std::memcpy(&window, place - 3, sizeof window);
+            return encoder_.all_joins_.may_join(window);
         }
 
         // Encode what a cutter finds. The places of added tokens are relative to `origin`.
@@ -433,6 +455,9 @@ class SuperwordEncoder final : public Encoder {
         static constexpr size_t GROUP = 64;  // pieces whose entries and records are prefetched
         static constexpr size_t LEAST_IN_PIECE = 48;
         static constexpr int SEEN_BITS = 18;
+        // The most bytes of a piece that is encoded again although it is in the cache, and of one
+        // that is not yet put into the cache although it has occurred.
+        static constexpr size_t MOST_FOUND = 32, MOST_SEEN = 64;
 
         const SuperwordEncoder& encoder_;
         const std::shared_ptr<CacheBudget> budget_;

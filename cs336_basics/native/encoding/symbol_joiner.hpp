@@ -50,7 +50,7 @@ class SymbolJoiner {
 
     // Write the ids of all runs that have ended; `end` is the end of the appended symbols. If
     // `is_last`, the last run ends there, too. Returns the end of the ids, of which SLACK more may
-    // be overwritten.
+    // be overwritten. Long runs leave gaps; see `fill_gaps`.
     Id* join(const Id* end, bool is_last, Id* out) {
         const Id* const first = symbols();
         const size_t count = size_t(end - first);
@@ -90,11 +90,14 @@ class SymbolJoiner {
                 run = base + num_symbols;
             }
         }
-        if (num_gaps_) out = fill_gaps(out);
         num_open_ = count - run;
         if (run) std::memmove(symbols(), first + run, num_open_ * sizeof(Id));
         return out;
     }
+
+    // Write the ids of the long runs into their gaps, and shift the ids that follow each gap. Other
+    // ids may have been written since the last call of `join`. Returns the end of the ids.
+    CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
 
     // Free memory that is too large to keep.
     void trim() {
@@ -149,20 +152,18 @@ class SymbolJoiner {
     }
 
     // Merge the symbols of a run of more than three. Most runs wait for others, because merges of a
-    // group overlap. The output has gaps in their place.
+    // group overlap.
     Id* merge_long(const Id* symbols, size_t count, Id* out) {
         if (count > Group::MAX_LENGTH || !merger_.takes_groups()) {
             return merger_.merge(symbols, count, out);
         }
-        if (num_gaps_ == Group::CAPACITY) out = fill_gaps(out);
+        if (num_gaps_ == Group::CAPACITY) out = fill_some_gaps(out);
         group_.add(symbols, count);
         gaps_[num_gaps_++] = {out, count};
         return out + count;
     }
 
-    // Write the ids of the runs that wait, and shift the ids that follow each gap. Returns the end
-    // of the ids.
-    CS336_NOINLINE Id* fill_gaps(Id* end) {
+    CS336_NOINLINE Id* fill_some_gaps(Id* end) {
         group_.merge();
         Id* const out = close_gaps(gaps_, num_gaps_, end, [this](size_t i, Id* at) {
             return group_.ids(i, at);

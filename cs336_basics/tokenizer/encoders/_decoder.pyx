@@ -132,13 +132,14 @@ cdef class Decoder:
         cdef uint8_t joined[MAX_SHORT_BYTES]
         cdef TextSpan token = self.decoder.get().token(small_int(<PyObject*>token_id))
         cdef const char* data = <const char*>token.data
-        cdef Py_ssize_t held = PyBytes_GET_SIZE(waiting), size = held + token.size, num_decoded = 0
+        cdef Py_ssize_t held = PyBytes_GET_SIZE(waiting), size = held + token.size, num_decoded = size
         if token.size == 0 or size > MAX_SHORT_BYTES:
             return None
         if held > 0:
             memcpy(joined, PyBytes_AS_STRING(waiting), held)
             memcpy(joined + held, token.data, token.size)
             data = <const char*>joined
+        # Some Pythons, such as 3.11.2, leave `num_decoded` unchanged if all bytes are ASCII.
         text = PyUnicode_DecodeUTF8Stateful(data, size, "replace", &num_decoded)
         rest.size = size - num_decoded  # at most 3
         memcpy(rest.data, data + num_decoded, rest.size)

@@ -199,7 +199,7 @@ class TypedEncoder final : public Encoder {
               spans_(encoder.scanner_, encoder.joints_),
               dropout_group_(encoder.merges_, encoder.simd_level_),
               cache_(std::move(budget)) {
-            make_rest_key(cache_.seed(), NOTHING, nothing_key_);
+            make_rest_key(cache_.seed(), NOTHING.word, nothing_key_);
         }
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
@@ -462,10 +462,10 @@ class TypedEncoder final : public Encoder {
                         encode_between(first, origin, ends, count, rest, resume, out));
                 },
                 [](const uint8_t*, size_t) {});
-            for (; rest != spans_.end(); ++rest) {
+            for (; rest != spans_.end(); rest += 1 + rest->num_chained) {
                 WordKey key;
-                make_rest_key(cache_.seed(), *rest, key);
-                out = encode_rest(key, *rest, out);
+                make_rest_key(cache_.seed(), rest->word, key);
+                out = encode_rests(key, rest->start, out);
             }
             readable_end_ = end_of_text;
             spans_.clear();
@@ -479,9 +479,9 @@ class TypedEncoder final : public Encoder {
             return {{key.low, key.high}, 0, 0, 0, uint32_t(key.high), 0, nullptr};
         }
 
-        static CS336_INLINE void make_rest_key(const HashSeed& seed, const Rest& rest,
+        static CS336_INLINE void make_rest_key(const HashSeed& seed, const WordBytes& word,
                                                WordKey& key) {
-            make_short_key(seed, reinterpret_cast<const uint8_t*>(&rest.word), WHOLE_KEY, key);
+            make_short_key(seed, reinterpret_cast<const uint8_t*>(&word), WHOLE_KEY, key);
         }
 
         // Encode a batch of words of the joined spans, which starts at `origin`. A word that starts
@@ -515,12 +515,7 @@ class TypedEncoder final : public Encoder {
                 }
                 if (rest->start >= stop) break;
                 i = first_after(ends, i, num_words, rest->start - origin);
-                if (CS336_UNLIKELY(rest->num_chained)) {
-                    keys[i] = NEVER_STORED;
-                } else {
-                    make_rest_key(seed, *rest, keys[i]);
-                }
-                ++i;
+                make_rest_key(seed, rest->word, keys[i++]);
                 resume = rest->end;
                 rest += 1 + rest->num_chained;
             }
@@ -550,12 +545,22 @@ class TypedEncoder final : public Encoder {
             if (key.high == nothing_key_.high) return encode_rest(key, NOTHING, out);
             const Rest* const rest = &spans_.at(start);
             if (!rest->num_chained) return encode_rest(key, *rest, out);
+            if (const typename Cache::Entry* entry = cache_.find(key, rest->tail)) {
+                const Id* ids = Cache::ids(*entry, key);
+                return std::copy(ids, ids + Cache::num_ids(*entry), out);
+            }
+            out = fill_gaps(out);
+            Id* end = out;
             for (size_t i = 0; i <= rest->num_chained; ++i) {
                 WordKey one;
-                make_rest_key(cache_.seed(), rest[i], one);
-                out = encode_rest(one, rest[i], out);
+                make_rest_key(cache_.seed(),
+                              rest_word(rest[i].tail, rest[i].tail_length, rest[i].id), one);
+                end = encode_rest(one, rest[i], end);
             }
-            return out;
+            if (key.high != NEVER_STORED.high) {
+                cache_.insert(key, rest->tail, out, size_t(end - out));
+            }
+            return end;
         }
 
         // Encode the tail of a text, as a text of its own, and the added token after it.

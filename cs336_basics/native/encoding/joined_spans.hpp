@@ -120,7 +120,8 @@ class JoinedSpans {
     // What follows the body of a text: a tail of whitespace, which is not scanned if no character
     // can replace what follows it, and the added token. Both are replaced in the copy.
     struct Rest {
-        WordBytes word;  // stands for the tail and the token in the cache
+        // Stands for the tail and the token in the cache, and for the rests that follow this one.
+        WordBytes word;
         // Where the rests that follow one another without a body between them are in the copy, and
         // how many follow this one, if it is the first of them.
         uint32_t start, end, num_chained;
@@ -146,9 +147,11 @@ class JoinedSpans {
         size_t body = 0;
         if (CS336_UNLIKELY(may_be_blank) && length <= MAX_TAIL && is_blank(text, length)) {
             if (!empty()) {
-                rests_[last_].end = end;
-                ++rests_[last_].num_chained;
-                add_rest(rests_[last_].start, end, text, length, id);
+                Rest& first = rests_[last_];
+                add_rest(first.start, end, text, length, id);
+                first.end = end;
+                const WordBytes both = two_rests_word(first.word, rests_[last_ + 1].word);
+                first.word = first.num_chained++ ? NEVER_STORED : both;
                 return true;
             }
             after_ = Joints::SPACE;

@@ -55,7 +55,14 @@ inline WordBytes rest_word(const uint8_t* text, size_t length, uint32_t id) {
 }
 inline bool is_rest(const WordKey& key) { return key.high >> 56 == WHOLE_KEY; }
 // A key that is never stored.
-constexpr WordKey NEVER_STORED = {0, uint64_t{WHOLE_KEY} << 56 | uint64_t{0xFF} << 32, 0};
+constexpr WordBytes NEVER_STORED = {0, uint64_t{WHOLE_KEY} << 56 | uint64_t{0xFF} << 32};
+// The key of two of them in a row, if their texts have at most 4 bytes together.
+inline WordBytes two_rests_word(const WordBytes& first, const WordBytes& second) {
+    const uint64_t length = first.high >> 32 & 0xFF;
+    if (length + (second.high >> 32 & 0xFF) > 4) return NEVER_STORED;
+    const uint64_t texts = first.low | second.low << 8 * length;
+    return {texts << 32 | uint32_t(first.high), second.high | (length + 1) << 40};
+}
 
 // The table uses open addressing. A word of at most 15 bytes and its ids share one 32-byte entry,
 // so a hit reads one cache line and stores 16 bytes. A full cache that cannot grow is cleared and

@@ -319,11 +319,16 @@ class Occurrences {
     // has the length 0 if there are no more.
     size_t fill(size_t from, Occurrence* found, size_t capacity) {
         if (!by_token_ && !by_first_byte_) return fill_by_prefix(from, found, capacity);
+        const size_t start = from;
         size_t count = 0;
         do {
             found[count] = next(from);
             from = found[count].offset + found[count].length;
-        } while (found[count++].length && count < capacity);
+        } while (found[count++].length && count < std::min(capacity, FEW_TOKENS));
+        // Searches for rare bytes find every token several times, which is slow if it is frequent.
+        if (count == FEW_TOKENS && from - start < FEW_TOKENS * RARE) {
+            by_token_ = by_first_byte_ = false;
+        }
         return count;
     }
 
@@ -346,6 +351,8 @@ class Occurrences {
   private:
     static constexpr size_t FEW = 6;
     static constexpr size_t FEW_FIRST_BYTES = 3;
+    static constexpr size_t FEW_TOKENS = 4;
+    static constexpr size_t RARE = 256;  // bytes from one token to the next, on average
 
     Occurrence next_by_first_byte(size_t from) {
         const std::string& first_bytes = tokens_.first_bytes();

@@ -85,24 +85,27 @@ def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
 
 
 ADDED = ["<a>", "x1", "\n\n\n", "é", "\t\t", *(" " * number for number in range(2, 9))]
-PARTS = [*ADDED, "\n", "\n\n", " ", "\t", "\r\n", "the", " the", "12", "1234", "):", "'s", "猫",
+CHAT = ["<|im_start|>", "<|im_end|>", "<|im_|>"]
+PARTS = ["\n", "\n\n", " ", "\t", "\r\n", "the", " the", "12", "1234", "):", "'s", "猫",
          " é", "A", "_", " a b" * 9, "cat" * 70, "\xa0", "!", "a\n"]  # fmt: skip
 
 
 @pytest.mark.parametrize("pattern", [*PATTERNS, r"\w+|\s+$|\s|[^\w\s]+"])
 @pytest.mark.parametrize("simd_level", dict.fromkeys(["scalar", simd_levels()[-1]]))
-def test_texts_between_added_tokens_are_encoded_as_if_alone(simd_level, pattern):
+@pytest.mark.parametrize("contents", [ADDED, CHAT])
+def test_texts_between_added_tokens_are_encoded_as_if_alone(contents, simd_level, pattern):
     """Short ones are joined before they are split."""
     trained = larger_vocabulary()
-    tokens = [AddedToken(content, special=False) for content in ADDED]
+    tokens = [AddedToken(content, special=False) for content in contents]
     tokenizer = Tokenizer(trained.vocab, trained.merges, [END, *tokens], pattern=pattern)
     ids = tokenizer.definition.added_ids
     added, none = _encoder.SpecialSet(ids.items()), _encoder.SpecialSet([])
     encoder, off = (native(tokenizer, simd_level, cache_size=size) for size in (1 << 20, 0))
-    longest_first = sorted(map(re.escape, ADDED), key=len, reverse=True)
+    longest_first = sorted(map(re.escape, contents), key=len, reverse=True)
+    parts = [*PARTS, *(len(PARTS) // len(contents) + 1) * contents, *(part[:-1] for part in CHAT)]
     chooser = random.Random(pattern)
     for _ in range(150):
-        text = "".join(chooser.choices(PARTS, k=chooser.randrange(60)))
+        text = "".join(chooser.choices(parts, k=chooser.randrange(60)))
         expected = []
         for part in re.split(f"({'|'.join(longest_first)})", text):
             expected += [ids[part]] if part in ids else encoder.encode(part, none)

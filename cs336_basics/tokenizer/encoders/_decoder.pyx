@@ -132,7 +132,8 @@ cdef class Decoder:
         cdef uint8_t joined[MAX_SHORT_BYTES]
         cdef TextSpan token = self.decoder.get().token(small_int(<PyObject*>token_id))
         cdef const char* data = <const char*>token.data
-        cdef Py_ssize_t held = PyBytes_GET_SIZE(waiting), size = held + token.size, num_decoded = size
+        cdef Py_ssize_t held = PyBytes_GET_SIZE(waiting), size = held + token.size
+        cdef Py_ssize_t num_decoded = size
         if token.size == 0 or size > MAX_SHORT_BYTES:
             return None
         if held > 0:

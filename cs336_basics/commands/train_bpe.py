@@ -409,7 +409,13 @@ def _required_words(path: str | None) -> list[str]:
     """Return the words in a file, one on each line."""
     if path is None:
         return []
-    text = Path(path).read_bytes()
+    try:
+        text = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"must be a file with a word on each line, and {path!r} does not exist",
+            argument="require",
+        ) from None
     try:
         lines = text.decode().split("\n")
     except UnicodeDecodeError as error:

@@ -138,7 +138,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
-        reason = textwrap.shorten(error.problem or error.context or "", 300)
+        reason = textwrap.shorten(", ".join(filter(None, (error.context, error.problem))), 300)
         if not isinstance(error, yaml_words.IgnoredError):
             reason = f"not YAML: {reason}"
         raise InputError(reason, place=f"{source}{place}") from None

@@ -588,6 +588,11 @@ def test_required_words_are_tokens_and_count_toward_the_size(text_file, tmp_path
         more = ["--require", str(required), "--vocab-size", "262"]
         assert main([*arguments(text_file, tmp_path / "bad"), *more]) == 2
         assert message in capsys.readouterr().err
+    required.unlink()
+    assert main([*arguments(text_file, output), "--require", str(required)]) == 2
+    assert f"--require must be a file with a word on each line, and {str(required)!r}" in (
+        capsys.readouterr().err
+    )
     more = ["--require", str(required), "--vocab-size", "262,270"]
     assert main([*arguments(text_file, tmp_path / "bad"), *more]) == 2
     assert "--require needs a single --vocab-size" in capsys.readouterr().err

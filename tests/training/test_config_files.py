@@ -99,6 +99,7 @@ def test_null_is_none_only_for_optional_values(load):
         ("", "names and values"),
         ("a: [", "line 1, column 5: not YAML"),
         ("seed: 1\n\ta: 2", "line 2, column 1: not YAML"),
+        ("seed: 1\n---\na: 2", "line 2, column 1: not YAML: .*single document"),
         ("model:\n  <<: {d_ff: 8}", "model.<<"),
         ("seed: &a [*a]", "line 1, column 7: not YAML"),
         ("\nname: !!python/object/apply:os.getcwd []", "line 2, column 7: .*'!!python/object/app"),

@@ -101,7 +101,7 @@ def compiled_for_all_levels(tmp_path_factory, extension):
     return folder / "extension.so"
 
 
-@pytest.mark.parametrize("num_texts", [400, pytest.param(50_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_texts", [400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_all_levels_split_random_texts_and_find_tokens_as_the_references_do(scanner, num_texts):
     run = run_python(CHECK, scanner, num_texts, cwd=HERE.parents[1])
     assert run.stdout.split() == ["scalar", "neon", "avx2", "avx512"]

@@ -201,7 +201,7 @@ def _files_in(
     if not files:
         for path in single:
             detected_format(path)  # raises the error that says how to read it
-        files, single = single, []  # files of one line, for which `field` must be given
+        files, single = single, []  # files of one line, which need `field`
     if not files:
         raise InputError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "

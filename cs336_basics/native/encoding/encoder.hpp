@@ -546,8 +546,7 @@ class TypedEncoder final : public Encoder {
             const Rest* const rest = &spans_.at(start);
             if (!rest->num_chained) return encode_rest(key, *rest, out);
             if (const typename Cache::Entry* entry = cache_.find(key, rest->tail)) {
-                const Id* ids = Cache::ids(*entry, key);
-                return std::copy(ids, ids + Cache::num_ids(*entry), out);
+                return Cache::copy_ids(*entry, key, out);
             }
             out = fill_gaps(out);
             Id* end = out;
@@ -566,8 +565,7 @@ class TypedEncoder final : public Encoder {
         // Encode the tail of a text, as a text of its own, and the added token after it.
         CS336_NOINLINE Id* encode_rest(const WordKey& key, const Rest& rest, Id* out) {
             if (const typename Cache::Entry* entry = cache_.find(key, rest.tail)) {
-                const Id* ids = Cache::ids(*entry, key);
-                return std::copy(ids, ids + Cache::num_ids(*entry), out);
+                return Cache::copy_ids(*entry, key, out);
             }
             out = fill_gaps(out);
             Id* end = out;
@@ -673,8 +671,7 @@ class TypedEncoder final : public Encoder {
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
             if (const typename Cache::Entry* entry = cache_.find(key, word)) {
-                const Id* ids = Cache::ids(*entry, key);
-                return std::copy(ids, ids + Cache::num_ids(*entry), out);
+                return Cache::copy_ids(*entry, key, out);
             }
             // An unmerged word has different ids than a part or segment with the same bytes, so
             // neither is cached.

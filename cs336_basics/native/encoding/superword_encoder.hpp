@@ -274,8 +274,7 @@ class SuperwordEncoder final : public Encoder {
                     }
                     encode_new();
                     if (entry) {
-                        const Id* const ids = Cache::ids(*entry, piece.key);
-                        out = std::copy(ids, ids + Cache::num_ids(*entry), out);
+                        out = Cache::copy_ids(*entry, piece.key, out);
                     } else {
                         out = joiner_.fill_gaps(out);
                         const Id* const ids = out;

@@ -54,9 +54,10 @@ inline WordBytes rest_word(const uint8_t* text, size_t length, uint32_t id) {
     return {low, uint64_t{WHOLE_KEY} << 56 | uint64_t(length) << 32 | id};
 }
 inline bool is_rest(const WordKey& key) { return key.high >> 56 == WHOLE_KEY; }
-// A key that is never stored.
+// The bytes of a key that is never stored.
 constexpr WordBytes NEVER_STORED = {0, uint64_t{WHOLE_KEY} << 56 | uint64_t{0xFF} << 32};
-// The key of two of them in a row, if their texts have at most 4 bytes together.
+// The bytes of the key of two such texts, each with its added token, in a row. If the texts have
+// more than 4 bytes together, NEVER_STORED.
 inline WordBytes two_rests_word(const WordBytes& first, const WordBytes& second) {
     const uint64_t length = first.high >> 32 & 0xFF;
     if (length + (second.high >> 32 & 0xFF) > 4) return NEVER_STORED;
@@ -191,6 +192,11 @@ class WordCache {
     }
     static size_t num_ids(const Entry& entry) {
         return entry.is_far() ? entry.far.num_ids : entry.count();
+    }
+    // Copy the ids of an entry to `out`. Returns their end.
+    static CS336_INLINE Id* copy_ids(const Entry& entry, const WordKey& key, Id* out) {
+        const Id* const first = ids(entry, key);
+        return std::copy(first, first + num_ids(entry), out);
     }
 
     // Whether this function has probably been called with the word before. It remembers a few

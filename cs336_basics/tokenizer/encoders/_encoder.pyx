@@ -55,8 +55,9 @@ cdef size_t SPAN_SIZE = 1 << 19
 # Span size for text that must be converted to UTF-8. The converted text stays in the L2 cache.
 cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 
-# The array size for a batch is estimated from the first 1 / ESTIMATED_PARTS of its texts. Unused
-# space costs almost nothing, while an array that is too small must be copied to a larger one.
+# The array size for a batch is estimated from the first 1 / ESTIMATED_PARTS of its texts, and for a
+# long text from its first span. Unused space costs almost nothing, while an array that is too small
+# must be copied to a larger one.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25
 

@@ -16,6 +16,8 @@ from tests.processes import run_python
 HERE = Path(__file__).parent
 SOURCE = NATIVE.parent / "splitting" / "_scanner.pyx"
 
+pytestmark = pytest.mark.slow
+
 CHECK = """
 import importlib.util, random, sys
 name = "cs336_basics.splitting._scanner"
@@ -101,19 +103,16 @@ def compiled_for_all_levels(tmp_path_factory, extension):
     return folder / "extension.so"
 
 
-@pytest.mark.parametrize("num_texts", [400, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_all_levels_split_random_texts_and_find_tokens_as_the_references_do(scanner, num_texts):
-    run = run_python(CHECK, scanner, num_texts, cwd=HERE.parents[1])
+def test_all_levels_split_random_texts_and_find_tokens_as_the_references_do(scanner):
+    run = run_python(CHECK, scanner, 20_000, cwd=HERE.parents[1])
     assert run.stdout.split() == ["scalar", "neon", "avx2", "avx512"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("simd_level", ["scalar", "neon", "avx2"])
 def test_all_levels_normalize_as_unicodedata_does(quick_check, simd_level):
     run_python(NORMALIZATION, quick_check, cwd=HERE.parents[1], CS336_SIMD=simd_level)
 
 
-@pytest.mark.slow
 def test_all_levels_multiply_and_attend_as_the_references_do(tmp_path_factory):
     source = NATIVE.parent / "generation" / "_inference.pyx"
     inference = compiled_for_all_levels(tmp_path_factory, source)

@@ -18,6 +18,7 @@ def test_header_compiles_alone(header, tmp_path):
     check([header], tmp_path)
 
 
+@pytest.mark.slow
 def test_headers_compile_in_reverse_order(tmp_path):
     # This detects a missing include, unless a later header contains it.
     check(HEADERS[::-1], tmp_path)

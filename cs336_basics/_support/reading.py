@@ -178,9 +178,8 @@ def read_array_header(
     try:
         dtype, shape = _parse_array_header(file)
     except Exception as error:  # including a MemoryError from the parser
-        raise InputError(
-            f"not a complete .npy file: {short_reason(error)}", place=str(path)
-        ) from error
+        reason = error.problem if isinstance(error, InputError) else "its header cannot be read"
+        raise InputError(f"not a complete .npy file: {reason}", place=str(path)) from error
     if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
         raise InputError(
             f"must contain a one-dimensional array of {' or '.join(dtypes)}, got "

@@ -1,6 +1,8 @@
 # distutils: language = c++
 """Python bindings for scanner.hpp: splitting text."""
 
+import os
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
@@ -71,6 +73,13 @@ def simd_levels():
 def default_simd_level():
     """Return the SIMD level set in the CS336_SIMD environment variable, or the fastest level."""
     return default_level()
+
+
+if "CS336_SIMD" in os.environ and os.environ["CS336_SIMD"] not in simd_levels():
+    raise InputError(
+        f"the environment variable CS336_SIMD must be one of {', '.join(simd_levels())}, "
+        f"got {os.environ['CS336_SIMD']!r}"
+    )
 
 
 cdef class NamedCuts:

@@ -209,3 +209,8 @@ def test_bad_patterns_levels_and_bytes_raise():
 def test_an_environment_variable_sets_the_simd_level(simd_level):
     code = "from cs336_basics.splitting import _scanner as s; print(s.default_simd_level())"
     assert run_python(code, CS336_SIMD=simd_level).stdout.strip() == simd_level
+
+
+def test_the_environment_variable_of_an_unsupported_simd_level_is_an_error():
+    run = run_python("import cs336_basics.splitting._scanner", CS336_SIMD="sse9", check=False)
+    assert "CS336_SIMD must be one of" in run.stderr and "'sse9'" in run.stderr

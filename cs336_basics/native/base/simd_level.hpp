@@ -30,8 +30,8 @@ inline bool has_simd_level(SimdLevel simd_level) {
     }
 }
 
-// The level named in the CS336_SIMD environment variable, if supported; otherwise, the fastest
-// supported level.
+// The level named in the CS336_SIMD environment variable, or the fastest supported level.
+// `_scanner.pyx` rejects other names.
 inline SimdLevel best_simd_level() {
     static const SimdLevel best = [] {
         if (const char* wanted = std::getenv("CS336_SIMD")) {

@@ -14,7 +14,8 @@
 
 namespace cs336 {
 
-inline ScanWindows scan_windows_function(const SplitProgram& program, SimdLevel simd_level) {
+inline ScanWindows scan_windows_function([[maybe_unused]] const SplitProgram& program,
+                                         SimdLevel simd_level) {
     switch (simd_level) {
 #if defined(CS336_X86)
         case SimdLevel::AVX512:

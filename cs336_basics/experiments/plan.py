@@ -73,7 +73,7 @@ SCALES = {
     "test": Scale(
         "sample",
         {
-            "data.sample_bytes": 60_000,
+            "data.sample_bytes": 20_000,
             "model.vocab_size": 300,
             "model.context_length": 16,
             "model.d_model": 16,

@@ -54,7 +54,7 @@ def test_only_an_image_file_is_replaced(runs, capsys, name):
     assert plot(["plain", "--output", name]) == 2
     assert f"got '{name}'" in capsys.readouterr().err
     assert (runs / name).read_text() == "mine"
-    assert plot(["plain", "--output", "curves.SVG"]) == 0
+    assert plot(["plain", "--x", "step", "--output", "curves.SVG"]) == 0
 
 
 def test_an_existing_figure_is_replaced_only_on_request(runs, capsys):

@@ -78,7 +78,7 @@ def test_a_file_given_twice_is_refused_if_its_end_is_held_out(texts):
 
 
 def test_a_refused_run_leaves_nothing_and_the_option_allows_it(tiny, capsys):
-    write_sample("my.txt", 60_000, seed=5)
+    write_sample("my.txt", 6000, seed=5)
     paths = ["--data.train-path", "my.txt", "--data.valid-path", "my.txt"]
     words = ["--config", tiny, *paths, "--max-steps", "2", "--run-dir", "run"]
     assert main(words) == 2
@@ -115,7 +115,7 @@ def test_a_compressed_text_is_not_read_beyond_the_limit(tmp_path):
 
 
 def test_the_number_of_documents_on_both_sides_is_said(tiny, capsys):
-    write_sample("my.txt", 60_000, seed=5)
+    write_sample("my.txt", 6000, seed=5)
     text = Path("my.txt").read_text(encoding="utf-8")
     Path("my.txt").write_text(text + text[:8_000], encoding="utf-8")
     words = ["--config", tiny, "--data.train-path", "my.txt", "--max-steps", "2"]

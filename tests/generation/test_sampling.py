@@ -101,9 +101,9 @@ def exact_distribution(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0, repeti
     ],
     ids=str,
 )
-def test_samples_follow_the_exact_distribution(options):
+@pytest.mark.parametrize("draws", [1000, pytest.param(3000, marks=pytest.mark.slow)])
+def test_samples_follow_the_exact_distribution(options, draws):
     expected = exact_distribution(**options)
-    draws = 3000
     logits = torch.tensor(LOGITS).expand(draws, -1)
     tokens = Sampling(**options).draw_rows(logits, [PREVIOUS] * draws, [seeded(3)] * draws)
     counts = [tokens.count(i) for i in range(len(LOGITS))]

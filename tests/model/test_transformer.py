@@ -494,7 +494,7 @@ def test_device_argument_reaches_parameters_and_tables():
 def test_compiles_into_one_graph(config):
     # "aot_eager" traces both passes like the real compiler but generates no code.
     torch.compiler.reset()  # otherwise the variants reach the recompile limit
-    model = TransformerLM(config)
+    model = TransformerLM(dataclasses.replace(config, num_layers=1))
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     ids = torch.randint(0, 50, (2, 12))
     assert_close(compiled(ids), model(ids))

@@ -34,13 +34,14 @@ from tests.training.tiny_runs import (
     VALID,
 )
 
-STEPS = 12
+STEPS = 8
 WHOLE = dataclasses.replace(
     CONFIG,
     max_steps=STEPS,
     log_every=1,
-    eval_every=6,
-    checkpoint_every=6,
+    eval_every=STEPS // 2,
+    checkpoint_every=STEPS // 2,
+    model=dataclasses.replace(CONFIG.model, num_layers=2),
     schedule=ScheduleConfig(max_learning_rate=1e-2, warmup_fraction=0.2, cycle_steps=STEPS),
 )
 HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)

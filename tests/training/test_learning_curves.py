@@ -67,7 +67,7 @@ STRANGE_NAMES = ("run_${RATE}_${SEED}", "_draft", os.fsdecode(b"caf\xe9"))
 def test_a_run_may_have_any_name(runs, capsys, legends, name):
     (runs / "plain").rename(runs / name)
     plot_run(RunDirectory(name))
-    assert plot([name, "fast"]) == 0
+    assert plot([name, "fast", "--x", "step"]) == 0
     assert legends[0][0] == legends[1][0]
     shown = legends[1][0].strip().replace(r"\$", "$")
     assert shown == printable_path(name)
@@ -77,18 +77,18 @@ def test_a_run_may_have_any_name(runs, capsys, legends, name):
 def test_runs_with_the_same_name_are_labelled_by_their_paths(runs, capsys, legends, monkeypatch):
     (runs / "new").mkdir()
     (runs / "fast").rename(runs / "new" / "plain")
-    assert plot(["plain", "new/plain"]) == 0
+    assert plot(["plain", "new/plain", "--x", "step"]) == 0
     assert legends == [["plain", "new/plain", "training", "validation"]]
     assert "new/plain" in capsys.readouterr().out
     monkeypatch.chdir("plain")
-    assert plot(["."]) == 0
+    assert plot([".", "--x", "step"]) == 0
     assert legends[1] == ["plain", "training", "validation"]
 
 
 def test_a_run_without_evaluations_is_in_the_legend(runs, legends):
     metrics = runs / "plain" / "metrics.jsonl"
     metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
-    assert plot(["plain", "fast"]) == 0
+    assert plot(["plain", "fast", "--x", "step"]) == 0
     assert legends == [["plain", "fast", "training", "validation"]]
 
 
@@ -136,7 +136,7 @@ def test_the_last_evaluation_is_drawn_for_the_windows_of_the_others(runs, drawn)
 def test_each_validation_source_has_a_line(runs, legends, capsys):
     append("plain", **{"val_loss": 4.0, "val_loss/code": 3.0, "val_loss/ko": 5.0})
     append("fast", **{"val_loss": 4.0, "val_loss/code": 2.0, "val_loss/code_subset": 2.5})
-    assert plot(["plain", "fast"]) == 0
+    assert plot(["plain", "fast", "--x", "step"]) == 0
     assert legends == [["plain", "fast", "training", "validation", "code", "ko"]]
 
 

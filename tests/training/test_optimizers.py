@@ -75,7 +75,7 @@ def test_many_steps_equal_torch(ours, theirs, settings):
             {"params": [p for p in model.parameters() if p.ndim == ndim], **settings.get(name, {})}
             for name, ndim in (("matrices", 2), ("biases", 1))
         ]
-        results.append(train(model, optimizer_class(groups, **shared), 250))
+        results.append(train(model, optimizer_class(groups, **shared), 60))
     assert_close(results[0], results[1])
     assert not torch.equal(results[0][0], next(noisy_network().parameters()))
 

@@ -87,10 +87,11 @@ def test_a_repeating_text_is_learned(tmp_path):
 def test_loss_png_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "plot_run", plot_run)
     plot = RunDirectory(tmp_path).loss_plot
-    make(tmp_path).fit()
+    config = changed(max_steps=2)
+    make(tmp_path, config).fit()
     assert plot.read_bytes().startswith(b"\x89PNG")
     plot.write_bytes(b"of a session that was killed")
-    resumed(tmp_path).fit()  # the run is complete
+    resumed(tmp_path, config).fit()  # the run is complete
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 

@@ -30,7 +30,7 @@ CONFIG = TrainConfig(
     keep_checkpoints=3,
     sample_tokens=12,
     model=ModelConfig(
-        vocab_size=257, context_length=16, d_model=16, num_layers=2, num_heads=2, d_ff=32
+        vocab_size=257, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
     ),
     optimizer=AdamWSettings(max_grad_norm=0.5),
     schedule=ScheduleConfig(max_learning_rate=1e-2, min_learning_rate=1e-3, warmup_fraction=0.2),

@@ -35,7 +35,7 @@ TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
 # Each name is mapped to (switches, without_cache).
 MODELS = {
     "cache, default": ({}, False),
-    "no cache, every switch": (EVERY_SWITCH, True),
+    "no cache, every switch": ({**EVERY_SWITCH, "num_layers": 1}, True),
     "cache, every switch": (EVERY_SWITCH, False),
     "cache, grouped queries": (GROUPED, False),
     "cache, speedrun": (SPEEDRUN, False),

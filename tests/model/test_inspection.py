@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.model.inspection import attention_weights
+from cs336_basics.model.inspection import attention_weights, check_has_ids
 from tests.errors import rejects
 
 SIZES = {"vocab_size": 30, "context_length": 8, "d_model": 16, "num_layers": 2, "num_heads": 4}
@@ -45,3 +45,11 @@ def test_an_unknown_layer_is_an_error():
     for layer in (-1, 2):
         with rejects("layer", 0, 2):
             attention_weights(model, torch.arange(3), layer)
+
+
+def test_a_model_has_a_row_for_each_id_of_its_tokenizer():
+    config = ModelConfig(**SIZES | {"vocab_size": 3_000}, d_ff=32)
+    for num_ids in (2_999, 3_000):
+        check_has_ids(config, num_ids, "")
+    with rejects(None, "3,001", "3,000", "use another", place="a.json"):
+        check_has_ids(config, 3_001, "use another", "a.json")

@@ -72,6 +72,7 @@ def test_the_padding_of_a_call_can_be_chosen():
         ({"padding": "max_length"}, ("max_length", "None")),
         ({"padding": True, "max_length": 5}, ("max_length", 5)),
         ({"truncation": True, "max_length": 0}, ("max_length", 1)),
+        ({"padding": "max_length", "max_length": 0}, ("max_length", "at least 1, got 0")),
         ({"padding": "max_length", "max_length": 2}, ("max_length", "text 2")),
         ({"padding": True, "pad_id": "<none>"}, ("pad_id", "'<none>'")),
     ],

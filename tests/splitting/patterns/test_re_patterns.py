@@ -1,5 +1,7 @@
 """Split patterns in `re`, compared with the `regex` module."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,15 @@ def test_the_pretokens_are_those_of_regex(name):
         assert words(found, text) == words(expected, text)
 
     check()
+
+
+@pytest.mark.parametrize("pattern", [r"a+$|[a\n]", r"a+\Z|[a\n]", r"\n+(?!a)|[a\n]"])
+def test_the_end_of_the_text_is_that_of_regex(pattern):
+    expected, found = compile_pattern(pattern), re_pattern(pattern)
+    for length in range(6):
+        for characters in itertools.product("a\n", repeat=length):
+            text = "".join(characters)
+            assert words(found, text) == words(expected, text), repr(text)
 
 
 def test_a_pattern_outside_the_subset_is_an_error():

@@ -12,6 +12,7 @@ from cs336_basics.splitting.patterns.split_sequences import (
     BEHAVIORS,
     MAX_SPLITS,
     Split,
+    pattern_of_splits,
     sequence_pattern,
     splits_of,
 )
@@ -61,6 +62,15 @@ def test_a_sequence_is_a_pattern_of_a_tokenizer():
         ours = Tokenizer(vocab, merges, ["<s>"], pattern=pattern, backend=backend)
         assert ours.encode("a a12<s>") == [97, 256, 49, 50, 259]
         assert list(ours.encode_iterable(["a ", "a1", "2<s", ">"])) == [97, 256, 49, 50, 259]
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("behavior", BEHAVIORS)
+def test_the_shortest_pattern_for_one_split_gives_its_pieces(behavior, invert):
+    split = Split("[0-9]", behavior, invert)
+    for text in ("1", "12", "a12b", "12ab34", "a1b2"):
+        pieces = list(pretokenize(text, sequence_pattern([split])))
+        assert list(pretokenize(text, pattern_of_splits([split]))) == pieces
 
 
 BAD = [

@@ -66,10 +66,16 @@ def test_ids_outside_the_vocabulary_are_rejected(tmp_path):
         map_binary_tokens(path, vocab_size=40_000)
 
 
-def test_uint32_ids_that_are_read_as_uint16_are_noticed(tmp_path):
-    path = write(tmp_path / "a.bin", IDS.astype("<u4").tobytes())
+@pytest.mark.parametrize("number", [16, 17, len(IDS)])
+def test_uint32_ids_that_are_read_as_uint16_are_noticed(tmp_path, number):
+    path = write(tmp_path / "a.bin", IDS[:number].astype("<u4").tobytes())
     with rejects(None, "token_dtype='uint32'", place="a.bin"):
         map_binary_tokens(path)
+
+
+def test_a_few_ids_may_alternate_with_0(tmp_path):
+    path = write(tmp_path / "a.bin", IDS[:15].astype("<u4").tobytes())
+    assert np.array_equal(map_binary_tokens(path)[::2], IDS[:15])
 
 
 def test_the_type_is_required_and_known(tmp_path):

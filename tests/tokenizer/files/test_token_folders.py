@@ -1,4 +1,4 @@
-"""Folders of token files at URLs are refused until they are complete."""
+"""Folders of token files; those at URLs are refused until they are complete."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def memory(tmp_path):
 def information(tmp_path):
     tokens = load_token_file(tmp_path / "a.npy")
     return {"tokenizer_hash": small_tokenizer().hash(), "num_tokens": len(tokens)}
+
+
+def test_a_directory_is_created_with_its_parents(tmp_path):
+    folder = token_folder(tmp_path / "new" / "tokens")
+    for _ in range(2):
+        folder.create()
+        assert folder.names() == []
 
 
 def test_a_folder_is_refused_until_it_is_complete(memory, tmp_path):

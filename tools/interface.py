@@ -147,7 +147,8 @@ def options(name: str, command: Command) -> Iterator[str]:
         words += [] if action.nargs == 0 else [str(action.metavar)]
         words += ["..."] if action.nargs in ("*", "+") else []
         default = "required" if option.is_required else f"default {plain(option.default)!r}"
-        yield f"    {' '.join(words)}: {default}"
+        change = ", a resumed run may change it" if option.resumable else ""
+        yield f"    {' '.join(words)}: {default}{change}"
 
 
 def plain(value: object) -> object:

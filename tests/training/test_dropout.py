@@ -9,7 +9,13 @@ import torch
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.data import step_seed
 from cs336_basics.training.evaluation import sample_text
-from tests.training.tiny_runs import TOKENIZER, changed, losses_of, make
+from tests.training.tiny_runs import (
+    TOKENIZER,
+    assert_a_crashed_run_resumes_exactly,
+    changed,
+    losses_of,
+    make,
+)
 
 
 def test_each_step_and_process_has_its_own_seed():
@@ -20,6 +26,10 @@ def test_each_step_and_process_has_its_own_seed():
     keys = [(0, 1, 0), (1, 1, 0), (0, 2, 0), (0, 1, 1)]
     assert len({numbers(*key) for key in keys}) == len(keys)
     assert numbers(0, 1, 0) == numbers(0, 1, 0)
+
+
+def test_a_resumed_run_drops_what_the_whole_run_drops(tmp_path):
+    assert_a_crashed_run_resumes_exactly(tmp_path, changed(dropout=0.2))
 
 
 def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):

@@ -305,6 +305,23 @@ def test_max_steps_below_the_step_of_the_checkpoint_is_rejected(tmp_path):
         resumed(tmp_path, changed(max_steps=3))
 
 
+def test_a_damaged_checkpoint_is_skipped_if_asked(tmp_path, uninterrupted):
+    lines = []
+    make(tmp_path).fit()
+    trainer = make(tmp_path, report=lines.append)
+    *_, before, newest = trainer.run.steps_saved()
+    trainer.run.checkpoint(newest).write_bytes(b"")
+    with rejects(None, trainer.run.checkpoint(newest)):
+        resume_run(trainer, Resumption())
+    resume_run(trainer, Resumption(skip_damaged=True))
+    assert trainer.step == before
+    assert any(line.startswith("skipped: ") and f"{newest}" in line for line in lines)
+    trainer.fit()
+    (unused,) = trainer.run.checkpoints.glob("*.unused")
+    unused.unlink()
+    assert outcome(tmp_path) == uninterrupted
+
+
 def test_no_file_changes_when_all_checkpoints_are_damaged_or_missing(tmp_path):
     make(tmp_path).fit()
     trainer = make(tmp_path)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset
 
 from cs336_basics._support.errors import InputTypeError, RunError
-from cs336_basics.data.checked_tokens import release_pages
+from cs336_basics.data.checked_tokens import CheckedTokens, release_pages
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
@@ -354,6 +354,18 @@ def test_documents_need_document_starts(tmp_path):
     encode_file(TOKENIZER, tmp_path / "a.txt", tmp_path / "a.npy", num_workers=1)
     with rejects(None, place="a.npy"):
         TokenDocuments(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("vocab_size", [None, 256, 257, 258])
+def test_checked_tokens_fit_a_vocabulary_that_has_theirs(tmp_path, vocab_size):
+    (tmp_path / "a.txt").write_text("text" * 9)
+    encode_file(TOKENIZER, tmp_path / "a.txt", tmp_path / "a.npy", num_workers=1)
+    tokens = CheckedTokens((str(tmp_path / "a.npy"),), ((0, 36),), 257)
+    if vocab_size == 256:
+        with rejects("dataset", 255, 257):
+            TokenWindows(tokens, 8, vocab_size=vocab_size)
+    else:
+        assert len(TokenWindows(tokens, 8, vocab_size=vocab_size)) > 0
 
 
 def test_files_that_do_not_fit_are_rejected(files):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 import types
 
@@ -14,7 +15,7 @@ import cs336_basics.training.session as session_module
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.data import TokenWindows
-from cs336_basics.training.session import StopSignals, TrainingInterrupted
+from cs336_basics.training.session import Clock, Progress, StopSignals, TrainingInterrupted
 from tests.training.tiny_runs import (
     Crash,
     assert_resumes_exactly,
@@ -63,6 +64,22 @@ def test_seconds_count_all_sessions_but_not_the_time_between(tmp_path, monkeypat
     assert session().seconds == pytest.approx(20 * 3.0)
     rows = RunDirectory(tmp_path).read_metrics()
     assert [row["seconds"] for row in rows] == pytest.approx([3.0, 60.0, 60.0])
+
+
+def test_the_time_per_step_is_the_mean_since_the_last_call(monkeypatch):
+    now = 1000.0
+    fake = types.SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr(session_module, "time", fake)
+    clock = Clock(0.0)
+    for durations in ([0.25], [0.5, 0.75, 1.0], [0.0]):
+        for seconds in durations:
+            now += 7.0  # between two steps
+            clock.start_step()
+            now += seconds
+            clock.end_step()
+        found = clock.seconds_per_step()
+        assert found == pytest.approx(sum(durations) / len(durations), abs=1e-6)
+        assert found > 0  # rates are divided by it
 
 
 HANGUP = pytest.param(
@@ -189,3 +206,17 @@ def test_a_process_that_says_why_it_failed_is_not_ended_by_a_late_signal():
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_the_first_process_has_a_bar_on_a_terminal(capsys, monkeypatch, is_terminal, is_first):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(session_module, "_SECONDS_BETWEEN_LINES", -1)
+    row, lines = {"step": 1, "tokens": 8, "train_loss": 2.5, "tokens_per_second": 4.0}, []
+    with Progress(0, 5, lines.append, is_first) as progress:
+        progress.update()
+        progress.show(row)
+    has_bar = is_terminal and is_first
+    assert ("loss 2.500, 4 tokens/s" in capsys.readouterr().err) == has_bar
+    assert lines == ([] if has_bar else ["step 1/5: loss 2.500, 4 tokens/s, 8 s left"])

@@ -148,6 +148,7 @@ def options(name: str, command: Command) -> Iterator[str]:
         words += ["..."] if action.nargs in ("*", "+") else []
         default = "required" if option.is_required else f"default {plain(option.default)!r}"
         change = ", a resumed run may change it" if option.resumable else ""
+        change += " and then rounds differently" if option.changes_rounding else ""
         yield f"    {' '.join(words)}: {default}{change}"
 
 

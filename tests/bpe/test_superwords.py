@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe.limits import num_words
-from cs336_basics.bpe.superwords import MAX_WORDS
+from cs336_basics.bpe.superwords import MAX_WORDS, Superwords
 from cs336_basics.splitting import Splitter, pattern_of_superwords, pretokenize, reference
 from tests.bpe.trainers import EOT, every_trainer, specified_merges
 from tests.errors import rejects
@@ -204,3 +204,9 @@ def test_superwords_need_a_pattern_of_words():
         TRAINERS["native"](pattern=lines, superwords_from=280)
     with rejects("pattern", "gpt2"):
         TRAINERS["native"](superwords_from=280, superwords_pattern="gpt2")
+
+
+def test_a_superword_has_at_least_one_word():
+    assert Superwords(300, "gpt2", 1).max_words == 1
+    with rejects("max_words", 1, 0):
+        Superwords(300, "gpt2", 0)

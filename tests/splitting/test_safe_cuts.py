@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cs336_basics.splitting import PATTERNS
 from cs336_basics.splitting.patterns.split_program import find_program
-from cs336_basics.splitting.safe_cuts import NamedCuts
+from cs336_basics.splitting.safe_cuts import NamedCuts, SpaceCuts
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.cuts import safe_blocks
 from cs336_basics.text.normalization import NORMALIZERS
@@ -29,6 +29,17 @@ def test_blocks_split_like_the_whole(pattern, data, special_tokens, block_size):
     assert list(itertools.chain(*(split(block, splitter) for block in found))) == split(
         data, splitter
     )
+
+
+@pytest.mark.parametrize("space", " \t\n\v\f\r")
+def test_a_space_cut_may_follow_every_printable_character(space):
+    cuts = SpaceCuts(r"\S+|\s+", lambda before, after: True)
+    for code in range(0x21, 0x7F):
+        data = (chr(code) + space).encode()
+        assert cuts.first(data, 0, 2) == cuts.last(data, 0) == 1
+    for before in (" ", "\x00", "\x7f", "é"):
+        data = (before + space).encode()
+        assert cuts.first(data, 0, len(data)) is cuts.last(data, 0) is None
 
 
 def test_no_cut_is_inside_a_special_token_that_overlaps_itself():

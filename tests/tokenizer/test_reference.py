@@ -8,8 +8,12 @@ import unicodedata
 import pytest
 import regex
 
-from cs336_basics.tokenizer.reference import merge_pretoken, merge_pretoken_in_order
-from tests.tokenizer.examples import TRAINING_TEXT, trained
+from cs336_basics.tokenizer.reference import (
+    encode_text,
+    merge_pretoken,
+    merge_pretoken_in_order,
+)
+from tests.tokenizer.examples import BYTES, TRAINING_TEXT, trained
 
 
 def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
@@ -23,6 +27,12 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]
+
+
+def test_a_token_that_no_merge_produces_is_used_only_if_merges_are_ignored():
+    vocab = {**BYTES, 256: b"abc"}
+    assert encode_text("abc", vocab, []) == [97, 98, 99]
+    assert encode_text("abc", vocab, [], ignore_merges=True) == [256]
 
 
 tiktoken = pytest.importorskip("tiktoken")

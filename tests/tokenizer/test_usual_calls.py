@@ -68,7 +68,8 @@ def test_texts_of_every_length_have_the_same_ids(tokenizer, length, unit):
 def test_text_that_is_normalized_first_has_the_same_ids(normalizer):
     tokenizer = Tokenizer(*trained(), [END, "<e>"], normalizer=normalizer)
     assert isinstance(tokenizer.encoder, StagedEncoder)
-    assert tokenizer.encoder.usual_calls is not None
+    if isinstance(Tokenizer(*trained()).encoder, NativeEncoder):
+        assert tokenizer.encoder.usual_calls is not None
     tokenizer.decode([0])  # compiles the decoder
     chooser = random.Random(normalizer)
     for length in (0, 1, 5, 20, 300, 2_000):

@@ -209,7 +209,7 @@ void parts_fit_into_their_array() {
     const JoinFilter joins({}, process_hash_seed().multiplier);
     std::string text;
     for (size_t length = 0; length <= 3 * LineCutter::CAPACITY; ++length) {
-        LineCutter cutter(joins, bytes_of(text), length);
+        LineCutter cutter(joins, best_simd_level(), bytes_of(text), length);
         size_t num_parts = 0;
         for (;;) {
             std::vector<uint32_t> ends(LineCutter::CAPACITY);  // sanitizers see its end

@@ -193,6 +193,7 @@ class TypedEncoder final : public Encoder {
               known_(encoder.known_),
               scanner_(encoder.scanner_),
               joints_(encoder.joints_),
+              simd_level_(encoder.simd_level_),
               merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
               group_merger_(encoder.merges_, encoder.simd_level_),
               dropout_merger_(encoder.merges_, encoder.simd_level_, is_cancelled_),
@@ -765,7 +766,7 @@ class TypedEncoder final : public Encoder {
                                            Id* out) {
             cache_.prefetch_seen(key);
             out = fill_gaps(out);
-            LineCutter cutter(joins_, word, length);
+            LineCutter cutter(joins_, simd_level_, word, length);
             const uint8_t* start;
             uint32_t ends[LineCutter::CAPACITY];
             Id* end = out;
@@ -797,6 +798,7 @@ class TypedEncoder final : public Encoder {
         const KnownWords& known_;
         const Scanner scanner_;
         const Joints& joints_;
+        const SimdLevel simd_level_;
         WordMerger<Id> merger_;
         WordGroupMerger<Id> group_merger_;
         DropoutMerger<Id> dropout_merger_;

@@ -50,6 +50,10 @@ inline constexpr WindowMasks WINDOW_MASKS;
 enum ByteKind { LETTER, DIGIT, SPACE, OTHER };
 constexpr int NUM_BYTE_KINDS = 4;
 
+struct KindPair {
+    ByteKind before, after;
+};
+
 CS336_INLINE ByteKind kind_of(uint8_t byte) {
     if (byte >= 0x80 || uint8_t((byte | 0x20) - 'a') < 26) return LETTER;
     if (uint8_t(byte - '0') < 10) return DIGIT;
@@ -69,7 +73,8 @@ CS336_INLINE ByteKind kind_of(uint8_t byte) {
 //   of the run ends before it unless a merge joins spaces with a token that starts with " x".
 class SpaceRuns {
   public:
-    enum Cut { NOWHERE, BEFORE_LAST, AFTER_LAST };
+    // A bit for each place: before the last space, and after it.
+    enum Cut { NOWHERE = 0, BEFORE_LAST = 1, AFTER_LAST = 2 };
 
     // `joins` contains the join of each merge, ordered by rank.
     explicit SpaceRuns(const std::vector<Join>& joins) {
@@ -115,10 +120,12 @@ class SpaceRuns {
 
     // Where to cut at least two spaces and what follows; x is no space.
     CS336_INLINE Cut cut(size_t num_spaces, uint8_t x, uint8_t y) const {
-        if (num_spaces % 2 == 0) return joins_after_[x] ? NOWHERE : AFTER_LAST;
+        // Without a branch, because it would be unpredictable.
         const unsigned pair = unsigned(x) << 8 | y;
         const bool is_first = is_first_[pair >> 6] >> (pair & 63) & 1;
-        return is_first && !joins_before_[x] ? BEFORE_LAST : NOWHERE;
+        const unsigned before = is_first & !joins_before_[x];
+        const unsigned after = !joins_after_[x];
+        return Cut(num_spaces % 2 ? before * BEFORE_LAST : after * AFTER_LAST);
     }
 
   private:
@@ -153,8 +160,7 @@ class JoinFilter {
             Mask& mask = masks_[join.window >> 16 & 0xFFFF];
             mask = mask ? mask & join.mask : join.mask;
             meets_[(join.window >> 16 & 0xFFFF) >> 6] |= uint64_t{1} << (join.window >> 16 & 63);
-            kinds_meet_[kind_of(uint8_t(join.window >> 16))][kind_of(uint8_t(join.window >> 24))] =
-                ~uint64_t{0};
+            add_kinds({kind_of(uint8_t(join.window >> 16)), kind_of(uint8_t(join.window >> 24))});
         }
         for (const Join& join : joins) {
             const Mask mask = masks_[join.window >> 16 & 0xFFFF];
@@ -178,10 +184,8 @@ class JoinFilter {
         return meets_[bytes >> 6] >> (bytes & 63) & 1;
     }
 
-    // All bits if any merge joins two bytes of these kinds; otherwise, none.
-    CS336_INLINE uint64_t kinds_meet(ByteKind before, ByteKind after) const {
-        return kinds_meet_[before][after];
-    }
+    // The kinds of two bytes that a merge joins, where a part of a line may end between them.
+    const std::vector<KindPair>& meeting_kinds() const { return meeting_kinds_; }
 
     const SpaceRuns& spaces() const { return spaces_; }
 
@@ -194,12 +198,21 @@ class JoinFilter {
     using Mask = uint8_t;
     static uint64_t widened(Mask mask) { return WINDOW_MASKS.widened[mask]; }
 
+    void add_kinds(KindPair kinds) {
+        // A part ends between bytes of different kinds, but after a space, only before another.
+        if (kinds.before == SPACE ? kinds.after != SPACE : kinds.before == kinds.after) return;
+        for (const KindPair& other : meeting_kinds_) {
+            if (other.before == kinds.before && other.after == kinds.after) return;
+        }
+        meeting_kinds_.push_back(kinds);
+    }
+
     uint64_t bit_of(uint64_t bytes) const { return bytes * multiplier_ >> shift_; }
 
     const uint64_t multiplier_;
     int shift_;
     uint64_t meets_[(1 << 16) / 64] = {};  // a bit for every two middle bytes
-    uint64_t kinds_meet_[NUM_BYTE_KINDS][NUM_BYTE_KINDS] = {};
+    std::vector<KindPair> meeting_kinds_;
     std::vector<Mask> masks_;              // by the two middle bytes
     std::vector<uint64_t> known_;          // a bit for every hash of the compared bytes
     const SpaceRuns spaces_;

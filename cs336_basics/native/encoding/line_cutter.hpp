@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/compiler.hpp"
+#include "base/simd_level.hpp"
 #include "base/simd_target.hpp"
 #include "encoding/join_filter.hpp"
 
@@ -25,14 +26,15 @@ class LineCutter {
     static constexpr size_t CAPACITY = 16 * 64 + 1;
 
     // `joins` and the text must outlive this object. The text is a single line.
-    LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length)
-        : LineCutter(joins, text, length, text, nullptr, 0) {}
+    LineCutter(const JoinFilter& joins, SimdLevel simd_level, const uint8_t* text, size_t length)
+        : LineCutter(joins, simd_level, text, length, text, nullptr, 0) {}
 
     // Lines also end at origin + line_ends[0], origin + line_ends[1] and so on, which are all
     // within the text.
-    LineCutter(const JoinFilter& joins, const uint8_t* text, size_t length, const uint8_t* origin,
-               const uint32_t* line_ends, size_t num_line_ends)
+    LineCutter(const JoinFilter& joins, SimdLevel simd_level, const uint8_t* text, size_t length,
+               const uint8_t* origin, const uint32_t* line_ends, size_t num_line_ends)
         : joins_(joins),
+          simd_level_(simd_level),
           text_(text),
           start_(text),
           position_(text),
@@ -51,6 +53,26 @@ class LineCutter {
     // Find the next parts: [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on.
     // Returns their number; 0 after the last part. Throws std::length_error.
     size_t fill(const uint8_t*& first, uint32_t* ends) {
+#if defined(CS336_X86)
+        if (simd_level_ >= SimdLevel::AVX2) return fill_for_avx2(first, ends);
+#endif
+        return fill_here(first, ends);
+    }
+
+    // Whether `fill` has returned all parts.
+    bool is_done() const { return start_ == end_; }
+
+  private:
+    static constexpr size_t BLOCK = 64;  // bytes
+
+#if defined(CS336_X86)
+    CS336_AVX2 CS336_NOINLINE size_t fill_for_avx2(const uint8_t*& first, uint32_t* ends) {
+        return fill_here(first, ends);
+    }
+#endif
+
+    // Inlined into callers, so that the compiler uses their instruction sets.
+    CS336_INLINE size_t fill_here(const uint8_t*& first, uint32_t* ends) {
         first = start_;
         size_t count = 0;
         while (count == 0 && start_ < end_) {
@@ -69,12 +91,6 @@ class LineCutter {
         }
         return count;
     }
-
-    // Whether `fill` has returned all parts.
-    bool is_done() const { return start_ == end_; }
-
-  private:
-    static constexpr size_t BLOCK = 64;  // bytes
 
     // A bit for each byte of a block, or for the byte before or after it, by the kind of the byte.
     struct Kinds {
@@ -141,27 +157,23 @@ class LineCutter {
     // A bit for each byte of the block before which a part ends, if no line ends there.
     CS336_INLINE uint64_t cuts_of(const Kinds& at, const Kinds& first, const Kinds& last,
                                   uint64_t line_ends, size_t size) const {
-        const uint64_t after[NUM_BYTE_KINDS - 1] = {at.letters << 1 | first.letters,
-                                                    at.digits << 1 | first.digits,
-                                                    at.spaces << 1 | first.spaces};
+        const uint64_t others = ~(at.letters | at.digits | at.spaces);
+        const uint64_t kinds[NUM_BYTE_KINDS] = {at.letters, at.digits, at.spaces, others};
+        uint64_t after[NUM_BYTE_KINDS] = {at.letters << 1 | first.letters,
+                                          at.digits << 1 | first.digits,
+                                          at.spaces << 1 | first.spaces};
+        after[OTHER] = ~(after[LETTER] | after[DIGIT] | after[SPACE]);
         const uint64_t before_space = at.spaces >> 1 | last.spaces;
         const uint64_t changes =
             (at.letters ^ after[LETTER]) | (at.digits ^ after[DIGIT]) | (at.spaces ^ after[SPACE]);
         const uint64_t last_spaces = at.spaces & after[SPACE] & ~before_space;
         uint64_t cuts = (changes & ~after[SPACE]) | last_spaces;
-        // No merge joins most kinds of bytes.
-        const auto meets = [&](ByteKind kind) {
-            uint64_t meeting = joins_.kinds_meet(OTHER, kind);
-            for (const ByteKind before : {LETTER, DIGIT, SPACE}) {
-                const uint64_t one = joins_.kinds_meet(before, kind);
-                meeting = (meeting & ~after[before]) | (one & after[before]);
-            }
-            return meeting;
-        };
-        const uint64_t others = ~(at.letters | at.digits | at.spaces);
-        uint64_t unclear = (meets(LETTER) & at.letters) | (meets(DIGIT) & at.digits) |
-                           (meets(SPACE) & at.spaces) | (meets(OTHER) & others);
-        unclear &= cuts;
+        // No merge joins most kinds of bytes, and where a line ends, it does not matter.
+        uint64_t unclear = 0;
+        for (const KindPair& pair : joins_.meeting_kinds()) {
+            unclear |= after[pair.before] & kinds[pair.after];
+        }
+        unclear &= cuts & ~line_ends;
         if (size < BLOCK) unclear &= (uint64_t{1} << size) - 1;
         if (const uint64_t runs = unclear & last_spaces; runs && joins_.spaces().exist()) {
             unclear ^= runs;
@@ -196,11 +208,7 @@ class LineCutter {
                 while (start > line_start_ && start[-1] == ' ') --start;
             }
             const size_t num_spaces = size_t(space + 1 - start);
-            switch (joins_.spaces().cut(num_spaces, space[1], space[2])) {
-                case SpaceRuns::BEFORE_LAST: cuts |= uint64_t{1} << i; break;
-                case SpaceRuns::AFTER_LAST: cuts |= uint64_t{1} << i << 1; break;
-                case SpaceRuns::NOWHERE: break;
-            }
+            cuts |= uint64_t(joins_.spaces().cut(num_spaces, space[1], space[2])) << i;
         }
         return cuts;
     }
@@ -219,6 +227,7 @@ class LineCutter {
     }
 
     const JoinFilter& joins_;
+    const SimdLevel simd_level_;
     const uint8_t *const text_, *start_, *position_;  // the start of the next part; searched so far
     const uint8_t* const end_;
     const uint8_t* line_start_;  // of the line with the byte before `position_`

@@ -119,7 +119,7 @@ class SuperwordEncoder final : public Encoder {
             if (!length) return 0;
             start(readable_end);
             Id* const begin = static_cast<Id*>(output);
-            Id* const end = encode_words(LineCutter(joins_, word, length), word, begin);
+            Id* const end = encode_alone(word, length, begin);
             return joiner_.fill_gaps(end) - begin;
         }
 
@@ -161,8 +161,7 @@ class SuperwordEncoder final : public Encoder {
                     out = encode_batch(first, word_ends, count, out);
                 },
                 [&](const uint8_t* word, size_t length) {
-                    out = encode_words(LineCutter(joins_, word, length), word, out);
-                    out = joiner_.fill_gaps(out);
+                    out = joiner_.fill_gaps(encode_alone(word, length, out));
                 });
             return out;
         }
@@ -338,7 +337,11 @@ class SuperwordEncoder final : public Encoder {
                 size_t length = size_t(end - text);
                 if (piece.num_inner_ends) {
                     uint8_t* const copy = texts[num_pieces];
-                    std::memcpy(copy, text, length);
+                    if (first + ends[count - 1] - text >= ptrdiff_t(Cache::MAX_WORD)) {
+                        std::memcpy(copy, text, Cache::MAX_WORD);  // a constant size is faster
+                    } else {
+                        std::memcpy(copy, text, length);
+                    }
                     copy[length++] = NO_TEXT;
                     for (size_t i = 0; i < piece.num_inner_ends; ++i) {
                         copy[length++] = uint8_t(ends[piece.first_end + i] - start);
@@ -414,8 +417,8 @@ class SuperwordEncoder final : public Encoder {
                     if (may_join(first, first + ends[last], first + ends[count - 1])) break;
                 }
                 while (next_rest_->start < start) ++next_rest_;
-                out = encode_words(LineCutter(joins_, first + start, ends[last] - start, first,
-                                              ends + i, last - i),
+                out = encode_words(LineCutter(joins_, encoder_.simd_level_, first + start,
+                                              ends[last] - start, first, ends + i, last - i),
                                    first, out);
                 start = ends[last];
             }
@@ -430,6 +433,11 @@ class SuperwordEncoder final : public Encoder {
             JoinFilter::Window window;
             std::memcpy(&window, place - 3, sizeof window);
             return encoder_.all_joins_.may_join(window);
+        }
+
+        // Encode a pre-token that is part of no batch.
+        Id* encode_alone(const uint8_t* word, size_t length, Id* out) {
+            return encode_words(LineCutter(joins_, encoder_.simd_level_, word, length), word, out);
         }
 
         // Encode what a cutter finds. The places of added tokens are relative to `origin`.

@@ -9,6 +9,8 @@
 
 #include "base/compiler.hpp"
 #include "base/hashing.hpp"
+#include "base/simd_level.hpp"
+#include "base/simd_target.hpp"
 #include "encoding/join_filter.hpp"
 #include "encoding/line_cutter.hpp"
 
@@ -32,20 +34,23 @@ inline bool joins_words(const Join& join) {
 template <class Id>
 class SuperwordMerges {
   public:
+    static constexpr size_t READ_AHEAD = 7;
+
     // `merges` has three ids for every rank, as for MergeTable, and `joins` the join of each merge.
     SuperwordMerges(const uint32_t* merges, const std::vector<Join>& joins,
                     const HashSeed& seed = process_hash_seed())
         : num_merges_(joins.size()),
           first_rank_(first_superword(joins)),
-          multiplier_(seed.multiplier) {
+          left_multiplier_(uint32_t(seed.multiplier) | 1),
+          right_multiplier_(uint32_t(seed.multiplier >> 32) | 1) {
         const std::vector<uint64_t> pairs = symbol_pairs(merges);
         int bits = MIN_BITS;
-        while ((size_t{1} << bits) < BITS_PER_PAIR * pairs.size()) ++bits;
-        shift_ = 64 - bits;
-        known_.resize(size_t{1} << (bits - 6));
+        while (bits < 31 && (size_t{1} << bits) < BITS_PER_PAIR * pairs.size()) ++bits;
+        shift_ = 32 - bits;
+        known_.resize(size_t{1} << (bits - 5));
         for (const uint64_t pair : pairs) {
-            const uint64_t bit = bit_of(Id(pair >> 32), Id(pair));
-            known_[bit >> 6] |= uint64_t{1} << (bit & 63);
+            const uint32_t bit = bit_of(Id(pair >> 32), Id(pair));
+            known_[bit >> 5] |= uint32_t{1} << (bit & 31);
         }
         for (size_t rank = first_rank_; rank < num_merges_; ++rank) {
             const uint64_t bytes = joins[rank].window >> 16 & 0xFFFF;
@@ -61,8 +66,21 @@ class SuperwordMerges {
     // Whether a merge of the second step may join tokens that end and start with these symbols.
     // Even if none does, the result is true for a few percent of all pairs.
     CS336_INLINE bool may_join(Id left, Id right) const {
-        const uint64_t bit = bit_of(left, right);
-        return known_[bit >> 6] >> (bit & 63) & 1;
+        const uint32_t bit = bit_of(left, right);
+        return known_[bit >> 5] >> (bit & 31) & 1;
+    }
+    // The same for `count` <= 64 boundaries: bit i is that of symbols i and i + 1. READ_AHEAD more
+    // symbols after the last one can be read.
+    uint64_t may_join(const Id* symbols, size_t count, SimdLevel simd_level) const {
+#if defined(CS336_X86)
+        if (simd_level >= SimdLevel::AVX2) return may_join_for_avx2(symbols, count);
+#endif
+        (void)simd_level;
+        uint64_t bits = 0;
+        for (size_t i = 0; i < count; ++i) {
+            bits |= uint64_t(may_join(symbols[i], symbols[i + 1])) << i;
+        }
+        return bits;
     }
     // Whether a merge of the second step joins or makes this token.
     bool has(uint32_t id) const { return id < is_in_merges_.size() && is_in_merges_[id]; }
@@ -76,9 +94,37 @@ class SuperwordMerges {
     static constexpr int MIN_BITS = 10;
     static constexpr size_t BITS_PER_PAIR = 32;
 
-    CS336_INLINE uint64_t bit_of(Id left, Id right) const {
-        return (uint64_t{left} << 32 | right) * multiplier_ >> shift_;
+    CS336_INLINE uint32_t bit_of(Id left, Id right) const {
+        return (left * left_multiplier_ + right * right_multiplier_) >> shift_;
     }
+
+#if defined(CS336_X86)
+    // Eight boundaries at a time.
+    CS336_AVX2 CS336_NOINLINE uint64_t may_join_for_avx2(const Id* symbols, size_t count) const {
+        const __m256i left = _mm256_set1_epi32(int(left_multiplier_));
+        const __m256i right = _mm256_set1_epi32(int(right_multiplier_));
+        const __m128i shift = _mm_cvtsi32_si128(shift_);
+        const int* const known = reinterpret_cast<const int*>(known_.data());
+        uint64_t found = 0;
+        for (size_t i = 0; i < count; i += 8) {
+            const __m256i sums =
+                _mm256_add_epi32(_mm256_mullo_epi32(load_symbols(symbols + i), left),
+                                 _mm256_mullo_epi32(load_symbols(symbols + i + 1), right));
+            const __m256i bits = _mm256_srl_epi32(sums, shift);
+            const __m256i words = _mm256_i32gather_epi32(known, _mm256_srli_epi32(bits, 5), 4);
+            // Move each bit to the sign of its word: left by 31 - bits % 32.
+            const __m256i places = _mm256_andnot_si256(bits, _mm256_set1_epi32(31));
+            const __m256 signs = _mm256_castsi256_ps(_mm256_sllv_epi32(words, places));
+            found |= uint64_t(uint32_t(_mm256_movemask_ps(signs))) << i;
+        }
+        return count < 64 ? found & ((uint64_t{1} << count) - 1) : found;
+    }
+
+    static CS336_AVX2 CS336_INLINE __m256i load_symbols(const Id* symbols) {
+        if (sizeof(Id) == 4) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols));
+        return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols)));
+    }
+#endif
 
     // The rank that divides best the merges that join words from the others; the number of merges
     // if most merges after this rank join no words.
@@ -128,10 +174,10 @@ class SuperwordMerges {
 
     bool is_exact_ = true;
     const size_t num_merges_, first_rank_;
-    const uint64_t multiplier_;
+    const uint32_t left_multiplier_, right_multiplier_;
     int shift_;
     std::vector<uint8_t> is_in_merges_;      // by id: whether it is in a merge of the second step
-    std::vector<uint64_t> known_;            // a bit for every hash of two symbols
+    std::vector<uint32_t> known_;            // a bit for every hash of two symbols
     uint64_t meets_[(1 << 16) / 64] = {};    // a bit for every two bytes
 };
 

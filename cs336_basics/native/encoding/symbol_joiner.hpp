@@ -33,7 +33,8 @@ class SymbolJoiner {
         : superwords_(superwords),
           merges_(merges),
           merger_(merger),
-          group_(merges, simd_level) {}
+          group_(merges, simd_level),
+          simd_level_(simd_level) {}
 
     // Forget all symbols. An exception may have left some.
     void clear() {
@@ -62,7 +63,7 @@ class SymbolJoiner {
             // Boundary i follows symbol i. The one after the last symbol is closed or unknown.
             const size_t num_boundaries = std::min(BLOCK, count - base - 1);
             const size_t num_symbols = num_boundaries < BLOCK ? num_boundaries + is_last : BLOCK;
-            uint64_t open = open_boundaries(block, num_boundaries);
+            uint64_t open = superwords_.may_join(block, num_boundaries, simd_level_);
             if (is_open) {
                 const size_t length = num_ones(open);
                 if (length >= num_symbols) continue;
@@ -107,6 +108,7 @@ class SymbolJoiner {
   private:
     static constexpr size_t BLOCK = 64;  // boundaries
     static constexpr size_t SLACK = 8;
+    static_assert(SLACK >= SuperwordMerges<Id>::READ_AHEAD, "symbols are read eight at a time");
     static constexpr size_t MAX_KEPT = size_t{1} << 20;  // bytes
 
     Id* symbols() { return reinterpret_cast<Id*>(symbols_.data()); }
@@ -114,14 +116,6 @@ class SymbolJoiner {
     // The number of set bits below the lowest bit that is not set.
     static CS336_INLINE size_t num_ones(uint64_t bits) {
         return ~bits ? size_t(lowest_bit(~bits)) : 64;
-    }
-
-    CS336_INLINE uint64_t open_boundaries(const Id* symbols, size_t count) const {
-        uint64_t open = 0;
-        for (size_t i = 0; i < count; ++i) {
-            open |= uint64_t(superwords_.may_join(symbols[i], symbols[i + 1])) << i;
-        }
-        return open;
     }
 
     static CS336_INLINE Id* copy(const Id* symbols, size_t count, Id* out) {
@@ -190,6 +184,7 @@ class SymbolJoiner {
         size_t length;
     };
     Group group_;
+    const SimdLevel simd_level_;
     Gap gaps_[Group::CAPACITY];
     size_t num_gaps_ = 0;
     Buffer symbols_;

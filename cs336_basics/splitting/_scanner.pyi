@@ -1,4 +1,11 @@
+from functools import _lru_cache_wrapper
+
 from cs336_basics.splitting.patterns.split_program import SplitProgram
+
+class CompiledPattern:
+    def __init__(self, pattern: str | SplitProgram, simd_level: int) -> None: ...
+
+compiled_pattern: _lru_cache_wrapper[CompiledPattern]
 
 class PreTokens:
     def __init__(

@@ -1,6 +1,7 @@
 # distutils: language = c++
 """Python bindings for scanner.hpp: splitting text."""
 
+import functools
 import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -112,6 +113,19 @@ cdef class NamedCuts:
         return found
 
 
+cdef class CompiledPattern:
+    """The scanner for a pattern; see `PreTokens`."""
+
+    cdef Scanner scanner
+
+    def __cinit__(self, pattern, int simd_level):
+        self.scanner = make_scanner(pattern, <SimdLevel>simd_level)
+
+
+# Deriving the rules of a pattern takes up to 7 ms, much longer than splitting a short text.
+compiled_pattern = functools.lru_cache(maxsize=32)(CompiledPattern)
+
+
 cdef class PreTokens:
     """An iterator over the pre-tokens of a str without special tokens. It finds them in batches.
 
@@ -134,8 +148,8 @@ cdef class PreTokens:
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
 
     def __cinit__(self, str text not None, pattern="gpt2", simd_level=None):
-        cdef SimdLevel chosen = simd_level_of(simd_level)
-        self.scanner = make_scanner(pattern, chosen)
+        cdef CompiledPattern compiled = compiled_pattern(pattern, <int>simd_level_of(simd_level))
+        self.scanner = compiled.scanner
         self.state.reset(new ScanState(self.scanner.num_states()))
         self.data = text.encode()
         self.size = PyBytes_GET_SIZE(self.data)

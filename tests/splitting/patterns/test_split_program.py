@@ -136,13 +136,14 @@ def test_random_patterns_split_long_texts_as_regex_does_at_every_simd_level(coun
         compiled += check_random_pattern(rng)
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])
-def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
+def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression, count):
     program = compile_program(expression)
     cuts = Splitter(pattern=expression).safe_cuts
     rng = random.Random(5)
     num_cuts = num_found = 0
-    for _ in range(200):
+    for _ in range(count):
         text = random_text(rng)
         whole = list(reference.pretokenize(text, expression))
         for index in range(1, len(text)):
@@ -288,11 +289,11 @@ def test_text_between_matches_is_a_pre_token(expression, words):
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
-        ("a*b|a", "a" * 200_000),  # every a starts a search for b
-        ("(?:aaa)*b|(?:aa)*c|a", "a" * 200_000),  # similar, but the states never coincide
-        (PATTERNS["llama3"], (" " * 300 + "\n") * 10 + " " * 300_000 + "x"),
-        (PATTERNS["gpt2-digits3-right"], "7" * 400_000),
-        (r"\p{L}*1|\d", "é" * 200_000),  # nothing matches
+        ("a*b|a", "a" * 50_000),  # every a starts a search for b
+        ("(?:aaa)*b|(?:aa)*c|a", "a" * 50_000),  # similar, but the states never coincide
+        (PATTERNS["llama3"], (" " * 300 + "\n") * 10 + " " * 80_000 + "x"),
+        (PATTERNS["gpt2-digits3-right"], "7" * 100_000),
+        (r"\p{L}*1|\d", "é" * 50_000),  # nothing matches
     ],
 )
 def test_matching_takes_linear_time(expression, text):
@@ -308,6 +309,13 @@ def test_matching_takes_linear_time(expression, text):
 
     # If the text is eight times as long, a quadratic matcher takes 64 times as long.
     assert seconds(len(text)) < 30 * max(seconds(len(text) // 8), 1e-3)
+
+
+def test_the_scanner_of_a_pattern_is_made_once():
+    before = _scanner.compiled_pattern.cache_info().misses
+    for text in ("ab", "cd ef", ""):
+        list(pretokenize(text, r"[abc]+|[^abc]"))
+    assert _scanner.compiled_pattern.cache_info().misses == before + 1
 
 
 def test_sets_equal_those_of_the_pinned_regex():

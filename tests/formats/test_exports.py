@@ -84,7 +84,7 @@ def runtime_of(tokenizer, to, directory):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(50_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [150, pytest.param(50_000, marks=pytest.mark.slow)])
 @EVERY_PATTERN
 def test_the_other_library_gives_equal_ids(tmp_path, pattern, to, number):
     encode = runtime_of(trained(pattern), to, tmp_path)

@@ -52,12 +52,13 @@ def test_no_cut_is_inside_a_special_token_that_overlaps_itself():
             assert split(data[:cut], splitter) + split(data[cut:], splitter) == whole
 
 
+@pytest.mark.parametrize("number", [50, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
-def test_blocks_of_normalized_text_split_like_the_whole(pattern, normalizer):
+def test_blocks_of_normalized_text_split_like_the_whole(pattern, normalizer, number):
     chooser = random.Random(pattern + normalizer)
     pool = TROUBLE + [character.encode() for character in COMBINING]
-    for _ in range(150):
+    for _ in range(number):
         splitter = Splitter(pattern, chooser.sample(SPECIAL, chooser.randrange(3)), normalizer)
         blocks = [b"".join(chooser.choices(pool, k=3)) for _ in range(chooser.randrange(12))]
         found = list(safe_blocks(blocks, splitter.safe_cuts))

@@ -94,18 +94,19 @@ def random_texts(chooser: random.Random, definition: TokenizerDefinition, number
 
 
 @functools.cache
-def random_cases() -> list[tuple[TokenizerDefinition, list[str]]]:
+def random_cases(number: int = 30) -> list[tuple[TokenizerDefinition, list[str]]]:
     chooser = random.Random(60)
     cases = []
-    for _ in range(80):
+    for _ in range(number):
         definition = random_definition(chooser)
         cases.append((definition, random_texts(chooser, definition, 12)))
     return cases
 
 
+@pytest.mark.parametrize("number", [30, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", [None, "python", "reference"])
-def test_ids_equal_the_reference(backend):
-    for definition, texts in random_cases():
+def test_ids_equal_the_reference(backend, number):
+    for definition, texts in random_cases(number):
         tokenizer = Tokenizer.of(definition, backend=backend)
         expected = [reference_ids(tokenizer, text) for text in texts]
         assert [tokenizer.encode(text) for text in texts] == expected, definition.added_tokens
@@ -169,7 +170,7 @@ def test_long_texts_are_encoded_before_they_end():
 @pytest.mark.parametrize("block", [1, 5, 40])
 def test_long_texts_are_normalized_in_blocks(monkeypatch, block):
     monkeypatch.setattr(staged_encoder, "_BLOCK", block)
-    for definition, texts in random_cases()[:40]:
+    for definition, texts in random_cases()[:20]:
         tokenizer = Tokenizer.of(definition)
         text = " ab  a. b ".join(texts)
         expected = reference_ids(tokenizer, text)

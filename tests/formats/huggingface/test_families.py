@@ -182,7 +182,7 @@ def built(name, directory):
         special_tokens=[tokenizers.AddedToken(name, special=True) for name in names],
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
     )
-    theirs.train_from_iterator([*TEXTS.values(), long_text(1, 60_000)], trainer)
+    theirs.train_from_iterator([*TEXTS.values(), long_text(1, 20_000)], trainer)
     for token in tokens:
         flags = dict(token)
         theirs.add_tokens([tokenizers.AddedToken(flags.pop("content"), **flags)])
@@ -195,7 +195,7 @@ def built(name, directory):
 
 def texts():
     code = "def f(x):\n    if x:\n\treturn  [1234, 56]   # 7\n\n\n        pass\n"
-    return [*chosen_texts(), *random_texts(11, 150), code, f"a<s>b</s> <mask> c{END}  ", "e\u0301",
+    return [*chosen_texts(), *random_texts(11, 50), code, f"a<s>b</s> <mask> c{END}  ", "e\u0301",
             "<think>\n x</think>｜DSML｜<｜/table>｜ [MASK]\t <|im_start|> \n"]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tests.formats.huggingface.random_files import random_file, random_text
 tokenizers = pytest.importorskip("tokenizers")
 
 FILES = [
-    (range(0, 60), 10),
+    (range(0, 30), 10),
     *(pytest.param(range(n, n + 2000), 60, marks=pytest.mark.slow) for n in range(0, 20_000, 2000)),
 ]
 

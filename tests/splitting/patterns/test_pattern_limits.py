@@ -119,7 +119,7 @@ def compile_in_child(pattern):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has a different unit elsewhere")
-@pytest.mark.parametrize("count", [60, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_no_pattern_takes_more_than_200_mb(count):
     rng = random.Random(count)
     _, before = compile_in_child("a|b")

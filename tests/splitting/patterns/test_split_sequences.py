@@ -34,10 +34,11 @@ def random_splits(chooser):
     ]
 
 
-def test_pieces_are_those_of_tokenizers():
+@pytest.mark.parametrize("number", [100, pytest.param(3000, marks=pytest.mark.slow)])
+def test_pieces_are_those_of_tokenizers(number):
     tokenizers = pytest.importorskip("tokenizers")
     chooser = random.Random(0)
-    for _ in range(300):
+    for _ in range(number):
         splits = random_splits(chooser)
         theirs = tokenizers.pre_tokenizers.Sequence(
             [

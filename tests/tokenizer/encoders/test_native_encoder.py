@@ -461,11 +461,12 @@ CODE = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("number", [4, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "qwen2", "o200k", "deepseek-v3"])
-def test_texts_between_many_added_tokens_are_split_alone(pattern):
+def test_texts_between_many_added_tokens_are_split_alone(pattern, number):
     chooser = random.Random(pattern)
     others = ["\n", "\t", "é", "<|im_start|>", "ab", "\n  ", "x" * 40, "1", "中"]
-    for case in range(12):
+    for case in range(number):
         runs = [" " * length for length in range(2, 25)]
         if case % 4 == 3:  # a run of this length is two tokens
             runs.remove(chooser.choice(runs))

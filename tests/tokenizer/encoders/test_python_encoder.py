@@ -51,12 +51,12 @@ class CountingDict(dict):
 @pytest.mark.parametrize("unit", ["a", "ab", " ", "\n", "🎉", "hahatheate"])
 def test_the_work_for_a_word_grows_almost_linearly_with_its_length(unit):
     calls = []
-    for length in (5_000, 50_000):
+    for length in (1_000, 10_000):
         definition = TokenizerDefinition(*trained())
         counting = CountingDict(definition.pair_ranks)
         RankMerger(definition, counting).encode((unit * (length // len(unit))).encode())
         calls.append(counting.calls)
-    assert calls[0] >= 5_000 / len(unit) - 1
+    assert calls[0] >= 1_000 / len(unit) - 1
     assert calls[1] < 12 * calls[0]
 
 

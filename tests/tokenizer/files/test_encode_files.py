@@ -328,7 +328,7 @@ def test_a_source_that_changes_while_it_is_read_is_rejected(
         rows = [random.Random(i).randbytes(500).hex() for i in range(1000)]
         parquet.write_table(pyarrow.table({"text": rows}), path, row_group_size=50)
     else:
-        path.write_bytes(line * 40_000)
+        path.write_bytes(line * 10_000)
     write = TokenWriter.write
 
     def shorten(*arguments):

@@ -27,7 +27,7 @@ eval_windows: 8
 checkpoint_every: 4
 keep_checkpoints: 3
 sample_tokens: 10
-data: {sample_bytes: 60000, trainer: heap}
+data: {sample_bytes: 20000, trainer: heap}
 model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
 """
 

@@ -251,7 +251,7 @@ def small_disk(tmp_path):
 @pytest.mark.parametrize(
     ("options", "file", "space"),
     [
-        ("size=48k", r"data/sample_train\.txt", r"\d.* bytes"),
+        ("size=16k", r"data/sample_train\.txt", r"\d.* bytes"),
         ("size=220k", r"checkpoints/step_00000004\.safetensors", r"\d.* bytes"),
         ("size=400k", r"checkpoints/step_\d+\.safetensors", r"\d.* bytes"),
         # No inodes left

@@ -1,12 +1,17 @@
 """The training runs for test_distributed.py, each in two processes and in its own directory.
 
-torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY NAME ...
+python -m tests.training.distributed_scenarios DIRECTORY NAME ...
+
+The processes are forked with the variables that torchrun sets, because torchrun and each of its
+processes would import torch again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import socket
 import sys
 from pathlib import Path
 
@@ -145,8 +150,7 @@ def train(path: Path, config, world: World | None = None) -> None:
     trainer.fit()
 
 
-def main(directory: Path, names: list[str]) -> None:
-    torch.set_num_threads(1)
+def run_scenarios(directory: Path, names: list[str]) -> None:
     trainer_module.plot_run = lambda run: None
     # The eager backend traces the graph but skips code generation, which takes a minute.
     torch.compile = functools.partial(torch.compile, backend="eager")
@@ -162,6 +166,28 @@ def main(directory: Path, names: list[str]) -> None:
             train(directory / name, config, world)
     world.finish()
     leave_world()
+
+
+def main(directory: Path, names: list[str]) -> None:
+    # Import before forking what the processes would import.
+    import torch._dynamo
+    import torch.distributed.fsdp
+
+    torch.set_num_threads(1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    children = []
+    for rank in ("0", "1"):
+        if child := os.fork():
+            children.append(child)
+            continue
+        os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
+        run_scenarios(directory, names)
+        return
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    assert statuses == [0, 0]
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def runs(tmp_path_factory, request):
         if any(name.endswith(f"-{ending}") for name in names):
             with default_dtype("float32" if ending == "onednn" else "float64"):
                 train(directory / f"single-{ending}", dataclasses.replace(config, accumulation=1))
-    command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
+    command = [sys.executable, "-m", "tests.training.distributed_scenarios", directory, *names]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
     yield directory
@@ -463,6 +463,7 @@ TRAINING = """
 import os, sys, time
 from pathlib import Path
 import torch
+import torch._dynamo  # DDP imports it, once for both processes
 import torch.distributed as dist
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.__main__ import main

@@ -89,9 +89,9 @@ def test_colors_are_for_terminals(
 
 
 def test_ids_are_those_of_encode(work, capsys):
-    (work / "many.txt").write_bytes(HOSTILE * 5000)  # several blocks
+    (work / "many.txt").write_bytes(HOSTILE * 2500)  # several blocks
     lines = run(capsys, "many.txt", "--ids").splitlines()
-    ids, tokens = expected_tokens(HOSTILE * 5000)
+    ids, tokens = expected_tokens(HOSTILE * 2500)
     assert [int(line.split()[0]) for line in lines] == ids
     assert [line[9:] for line in lines] == tokens
 

@@ -27,7 +27,7 @@ def vocabulary_of(*merges):
 
 @pytest.fixture(scope="module")
 def counts():
-    return count_text(long_text(1, 10_000), Splitter(special_tokens=[EOT]))
+    return count_text(long_text(1, 3_000), Splitter(special_tokens=[EOT]))
 
 
 @every_trainer

@@ -42,6 +42,8 @@ from tests.tokenizer.examples import (
 )
 from tests.tokenizer.test_reference import without_differences
 
+TINY = {"context_length": 16, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
+
 EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)
 
 NAMES = [*PATTERNS, PUBLISHED]
@@ -131,9 +133,8 @@ def test_a_damaged_export_of_a_tokenizer_raises_expected_errors_only(tmp_path, t
 @pytest.mark.parametrize("to", ["huggingface", "gguf"])  # for ONNX, see test_onnx_models.py
 def test_a_damaged_export_of_a_model_raises_expected_errors_only(tmp_path, to):
     pytest.importorskip({"huggingface": "transformers", "gguf": "gguf"}[to])
-    size = {"context_length": 16, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
     tokenizer = byte_tokenizer(END, merges=[(b"a", b"b")])
-    model = random_model(vocab_size=tokenizer.vocab_size, **size)
+    model = random_model(vocab_size=tokenizer.vocab_size, **TINY)
     export_model(model, tokenizer, to, tmp_path / "out")
     names = {"huggingface": "out/model.safetensors", "gguf": "out"}
     for _ in damaged(tmp_path / names[to], 40 if to == "gguf" else 12):
@@ -183,7 +184,7 @@ def test_a_directory_whose_name_is_not_utf8_is_written(tmp_path, to):
 def test_a_directory_with_files_is_not_replaced_by_a_model(tmp_path, to, overwrite):
     pytest.importorskip("torch")
     (tmp_path / "notes.txt").write_text("")
-    model = random_model(vocab_size=byte_tokenizer().vocab_size)
+    model = random_model(vocab_size=byte_tokenizer().vocab_size, **TINY)
     with pytest.raises(OSError, match=re.escape(str(tmp_path))):
         export_model(model, byte_tokenizer(), to, tmp_path, overwrite=overwrite)
 
@@ -209,7 +210,7 @@ def test_other_types_are_refused(tmp_path):
 def test_a_model_that_is_not_finite_is_refused_before_writing(tmp_path, to, value):
     torch = pytest.importorskip("torch")
     tokenizer = byte_tokenizer(END)
-    model = random_model(vocab_size=tokenizer.vocab_size)
+    model = random_model(vocab_size=tokenizer.vocab_size, **TINY)
     with torch.no_grad():
         model.layers[0].ffn.w3.weight[3, 5] = value
     with rejects(None, "layers.0.ffn.w3.weight", "finite"):

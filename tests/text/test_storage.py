@@ -83,7 +83,7 @@ def test_bombs_are_rejected_before_they_are_decompressed(tmp_path, monkeypatch, 
     ending = ".gz" if compress is gzip.compress else ".zst"
     before = {"txt": "", "jsonl": '{"text": "', "csv": 'text\n"'}[name.split(".")[1]]
     path = tmp_path / (name + ending)
-    path.write_bytes(compress(before.encode() + b"a" * (32 << 20)))
+    path.write_bytes(compress(before.encode() + b"a" * (8 << 20)))
     options = {"field": "text"} if "jsonl" in name else {"column": "text"} if "csv" in name else {}
     read = []
 

@@ -47,7 +47,7 @@ def test_a_loaded_run_has_its_model_and_tokenizer(run):
 
 def test_a_loaded_run_continues_a_prompt(run):
     loaded = load_run(with_config(run))
-    seeds = [torch.Generator().manual_seed(seed) for seed in (1, 1, 1, 2)]
+    seeds = [torch.Generator().manual_seed(seed) for seed in (3, 3, 3, 2)]
     text = loaded.generate("Ab", 40, generator=seeds[0])
     assert "".join(loaded.stream("Ab", 40, generator=seeds[1])) == text
     expected = generate_text(
@@ -59,7 +59,7 @@ def test_a_loaded_run_continues_a_prompt(run):
     assert greedy[0] == greedy[1]  # an empty prompt starts a document
     first = text.strip()[0]
     assert (
-        loaded.generate("Ab", 40, stop=[first], generator=seeds[0].manual_seed(1))
+        loaded.generate("Ab", 40, stop=[first], generator=seeds[0].manual_seed(3))
         == (text[: text.index(first)])
     )
 

@@ -1,11 +1,12 @@
-from functools import _lru_cache_wrapper
+import functools
 
 from cs336_basics.splitting.patterns.split_program import SplitProgram
 
 class CompiledPattern:
     def __init__(self, pattern: str | SplitProgram, simd_level: int) -> None: ...
 
-compiled_pattern: _lru_cache_wrapper[CompiledPattern]
+@functools.lru_cache(maxsize=32)
+def compiled_pattern(pattern: str | SplitProgram, simd_level: int) -> CompiledPattern: ...
 
 class PreTokens:
     def __init__(

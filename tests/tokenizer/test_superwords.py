@@ -139,7 +139,9 @@ def text_of_spaces(chooser):
     return "".join(run + chooser.choice(["a", "ab", "b", "aa", "\n", ".", "é"]) for run in runs)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60))]
+)
 def test_runs_of_spaces_are_cut_where_no_merge_joins_them(seed):
     chooser = random.Random(seed)
     tokenizer = tokenizer_of_spaces(chooser)

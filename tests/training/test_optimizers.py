@@ -66,7 +66,8 @@ def train(model, optimizer, steps):
         ),
     ],
 )
-def test_many_steps_equal_torch(ours, theirs, settings):
+@pytest.mark.parametrize("num_steps", [60, pytest.param(250, marks=pytest.mark.slow)])
+def test_many_steps_equal_torch(ours, theirs, settings, num_steps):
     shared = {name: value for name, value in settings.items() if name not in ("matrices", "biases")}
     results = []
     for optimizer_class in (ours, theirs):
@@ -75,7 +76,7 @@ def test_many_steps_equal_torch(ours, theirs, settings):
             {"params": [p for p in model.parameters() if p.ndim == ndim], **settings.get(name, {})}
             for name, ndim in (("matrices", 2), ("biases", 1))
         ]
-        results.append(train(model, optimizer_class(groups, **shared), 60))
+        results.append(train(model, optimizer_class(groups, **shared), num_steps))
     assert_close(results[0], results[1])
     assert not torch.equal(results[0][0], next(noisy_network().parameters()))
 

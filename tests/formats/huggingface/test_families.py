@@ -193,9 +193,10 @@ def built(name, directory):
     return path
 
 
-def texts():
+def texts(number=150):
     code = "def f(x):\n    if x:\n\treturn  [1234, 56]   # 7\n\n\n        pass\n"
-    return [*chosen_texts(), *random_texts(11, 50), code, f"a<s>b</s> <mask> c{END}  ", "e\u0301",
+    return [*chosen_texts(), *random_texts(11, number), code, f"a<s>b</s> <mask> c{END}  ",
+            "e\u0301",
             "<think>\n x</think>｜DSML｜<｜/table>｜ [MASK]\t <|im_start|> \n"]  # fmt: skip
 
 
@@ -216,8 +217,9 @@ def assert_same(ours, theirs, some_texts):
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in WITH_SIMILAR_PARTS]
 
 
+@pytest.mark.parametrize("number", [50, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*FAMILIES, *SLOW])
-def test_a_family_behaves_the_same_here_and_when_it_is_saved_again(tmp_path, name):
+def test_a_family_behaves_the_same_here_and_when_it_is_saved_again(tmp_path, name, number):
     path = built(name, tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -231,7 +233,7 @@ def test_a_family_behaves_the_same_here_and_when_it_is_saved_again(tmp_path, nam
     for part in ("added_tokens", "normalizer", "post_processor"):
         assert written[part] == read[part]
     for file in (path, tmp_path / "saved" / "tokenizer.json"):
-        assert_same(ours, tokenizers.Tokenizer.from_file(str(file)), texts())
+        assert_same(ours, tokenizers.Tokenizer.from_file(str(file)), texts(number))
 
 
 def test_an_export_is_checked_with_transformers(tmp_path):
